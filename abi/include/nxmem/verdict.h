@@ -1,0 +1,109 @@
+/*
+ * verdict.h: how every judgement of the core answers: one reason and three numbers, no text.
+ *
+ * A refusal therefore costs no more than an acceptance, and the core formats nothing; text is made by the host only when
+ * somebody asks (nxmem_reason_text in the host library). Freestanding; nothing here reads plugin memory.
+ */
+#ifndef NXMEM_VERDICT_H
+#define NXMEM_VERDICT_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * How the core sees memory that the other side may rewrite at any moment. Compiled code always reads through volatile, so that
+ * a compiler loads each field once; the proofs look at both worlds (CONVENTIONS.md, "Two worlds").
+ */
+#if defined(NXMEM_QUIET_WORLD)
+#define NXMEM_UNTRUSTED const
+#else
+#define NXMEM_UNTRUSTED const volatile
+#endif
+
+/* Why something was refused. Append-only: tests and reports rely on the numbers. */
+typedef enum nxmem_reason {
+  NXMEM_REASON_NONE = 0, /* accepted */
+
+  /* prefix.h: tables */
+  NXMEM_REASON_NULL_POINTER = 1,
+  NXMEM_REASON_MISALIGNED = 2,      /* found: address modulo 8 */
+  NXMEM_REASON_SHORT_HEADER = 3,    /* found: struct_size; needed: 8 */
+  NXMEM_REASON_SHORT_TABLE = 4,     /* found: struct_size; needed: what the claimed minor takes */
+  NXMEM_REASON_MISSING_SLOT = 5,    /* field: the slot's offset */
+  NXMEM_REASON_ZERO_MECHANISM = 6,
+  NXMEM_REASON_OTHER_MECHANISM = 7, /* found, needed: mechanism ids */
+
+  /* capability.h */
+  NXMEM_REASON_UNKNOWN_CAPABILITY = 10, /* found: the flags; needed: the bits known at that level */
+  NXMEM_REASON_TABLE_WITHOUT_FLAG = 11, /* field: the table pointer's offset */
+  NXMEM_REASON_FLAG_WITHOUT_SLOT = 12,  /* field: the missing table's or slot's offset */
+  NXMEM_REASON_NO_ALLOCATOR = 13,       /* the ALLOCATOR capability is not among the flags */
+  NXMEM_REASON_REQUIRED_MISSING = 14,   /* found: effective flags; needed: required flags */
+
+  /* negotiate.h */
+  NXMEM_REASON_PLUGIN_REFUSED = 20,     /* found: the status code it answered */
+  NXMEM_REASON_SHORT_RESPONSE = 21,     /* found, needed: struct_size */
+  NXMEM_REASON_SHORT_REQUEST = 22,      /* found, needed: struct_size */
+  NXMEM_REASON_INVERTED_RANGE = 23,     /* field: offset of the range; found: min; needed: max */
+  NXMEM_REASON_NO_COMMON_MAJOR = 24,    /* found: the other side's highest; needed: our lowest */
+  NXMEM_REASON_NO_COMMON_MINOR = 25,    /* found: the best common minor; needed: the higher of both lower bounds */
+  NXMEM_REASON_MAJOR_OUT_OF_RANGE = 26, /* found: agreed major; needed: our nearest bound */
+  NXMEM_REASON_MINOR_OUT_OF_RANGE = 27, /* found: agreed minor; needed: the bound it breaks */
+  NXMEM_REASON_CAPS_BEYOND_OFFER = 28,  /* found: the answer's flags; needed: what was offered */
+  NXMEM_REASON_CAPS_BEYOND_LEVEL = 29,  /* found: the answer's flags; needed: what the agreed minor defines */
+
+  /* identity.h */
+  NXMEM_REASON_UNKNOWN_TIER = 40,   /* found: tier; needed: the highest known */
+  NXMEM_REASON_OTHER_DEVICE = 41,   /* found, needed: tier * 2^32 + index */
+
+  /* name.h */
+  NXMEM_REASON_EMPTY_NAME = 50,
+  NXMEM_REASON_UNTERMINATED_NAME = 51, /* found: bytes looked at without a NUL; needed: at most 256 with it */
+  NXMEM_REASON_BAD_UTF8 = 52,          /* field: offset of the offending byte; found: its value */
+  NXMEM_REASON_CONTROL_CHARACTER = 53, /* field: offset; found: the code point */
+
+  /* outcome.h */
+  NXMEM_REASON_NULL_ADDRESS = 60,
+  NXMEM_REASON_MISALIGNED_ADDRESS = 61, /* found: address; needed: alignment */
+  NXMEM_REASON_WRAPPING_ADDRESS = 62,   /* found: address; needed: bytes */
+  NXMEM_REASON_TOTAL_TOO_LARGE = 63,    /* field: offset of the count; found: count; needed: what still fits under 2^63 */
+  NXMEM_REASON_ZERO_BYTES = 64,
+  NXMEM_REASON_BAD_ALIGNMENT = 65,      /* found: alignment */
+  NXMEM_REASON_SIZE_WRAPS = 66,         /* found: bytes; needed: alignment */
+
+  /* unload.h */
+  NXMEM_REASON_REPORT_FAILED = 70,    /* found: the status code */
+  NXMEM_REASON_REPORT_SHORT = 71,     /* found: struct_size; needed: 48 */
+  NXMEM_REASON_REPORT_UNWRITTEN = 72, /* field: offset of the count that was never written */
+  NXMEM_REASON_PLUGIN_HOLDS = 73,     /* field: offset of the count; found: count */
+  NXMEM_REASON_HOST_HOLDS = 74,       /* field: an nxmem_host_axis; found: count */
+
+  /* handle.h */
+  NXMEM_REASON_STALE_HANDLE = 80, /* found: generation; needed: the slot's */
+  NXMEM_REASON_WRONG_STATE = 81,  /* found: state; needed: LIVE */
+  NXMEM_REASON_IN_USE = 82,       /* found: users */
+
+  /* enumerate.h */
+  NXMEM_REASON_TOO_MANY = 90,     /* found: count; needed: at most */
+  NXMEM_REASON_LISTED_TWICE = 91, /* found, needed: the two indices */
+  NXMEM_REASON_SAME_NAME = 92,    /* found, needed: the two indices */
+
+  /* The host's own observation, so that one vocabulary serves: memory that could not be read. */
+  NXMEM_REASON_UNREADABLE = 100 /* found: readable bytes; needed: bytes */
+} nxmem_reason;
+
+typedef struct nxmem_verdict {
+  uint32_t reason; /* an nxmem_reason */
+  uint32_t field;  /* byte offset of the field or slot it is about; 0 where the reason names none */
+  uint64_t found;
+  uint64_t needed;
+} nxmem_verdict;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* NXMEM_VERDICT_H */

@@ -1,0 +1,79 @@
+/*
+ * outcome.c: what an answer means for the books.
+ *
+ * Attackers: impossible addresses, impossible numbers, unwritten or contradictory records.
+ * Promise: every doubt is quarantine; no sum wraps; no refund beyond the charge.
+ */
+#include "nxmem/outcome.h"
+
+#include <stddef.h>
+
+#include "nxmem/status.h"
+#include "verdict_make.h"
+
+enum { AT_PTR = 8, AT_OWNED_BYTES = 16, AT_MAPPED_BYTES = 24 };
+#ifndef __FRAMAC__
+_Static_assert(AT_PTR == offsetof(NxmemAllocResult, ptr), "ptr");
+_Static_assert(AT_OWNED_BYTES == offsetof(NxmemAllocResult, owned_bytes), "owned_bytes");
+_Static_assert(AT_MAPPED_BYTES == offsetof(NxmemAllocResult, mapped_bytes), "mapped_bytes");
+#endif
+
+static int is_power_of_two(uint64_t value) { return value != 0u && (value & (value - 1u)) == 0u; }
+
+nxmem_verdict nxmem_check_alloc_request(uint64_t bytes, uint64_t align) {
+  if (bytes == 0u) return nx_verdict(NXMEM_REASON_ZERO_BYTES, 0u, 0u, 1u);
+  if (!is_power_of_two(align)) return nx_verdict(NXMEM_REASON_BAD_ALIGNMENT, 0u, align, 1u);
+  if (bytes > UINT64_MAX - (align - 1u)) return nx_verdict(NXMEM_REASON_SIZE_WRAPS, 0u, bytes, align);
+  return nx_accept();
+}
+
+void nxmem_alloc_result_take(NXMEM_UNTRUSTED NxmemAllocResult *src, NxmemAllocResult *out) {
+  out->struct_size = src->struct_size;
+  out->reserved = 0u;
+  out->ptr = src->ptr;
+  out->owned_bytes = src->owned_bytes;
+  out->mapped_bytes = src->mapped_bytes;
+}
+
+nxmem_verdict nxmem_check_alloc_result(uint64_t address, uint64_t owned_bytes, uint64_t mapped_bytes, uint64_t bytes,
+                                       uint64_t align, uint64_t owned_total, uint64_t mapped_total) {
+  if (address == 0u) return nx_verdict(NXMEM_REASON_NULL_ADDRESS, AT_PTR, 0u, 0u);
+  if (address % align != 0u) return nx_verdict(NXMEM_REASON_MISALIGNED_ADDRESS, AT_PTR, address, align);
+  if (bytes > UINT64_MAX - address) return nx_verdict(NXMEM_REASON_WRAPPING_ADDRESS, AT_PTR, address, bytes);
+  if (owned_bytes > NXMEM_TOTAL_MAX - owned_total)
+    return nx_verdict(NXMEM_REASON_TOTAL_TOO_LARGE, AT_OWNED_BYTES, owned_bytes, NXMEM_TOTAL_MAX - owned_total);
+  if (mapped_bytes > NXMEM_TOTAL_MAX - mapped_total)
+    return nx_verdict(NXMEM_REASON_TOTAL_TOO_LARGE, AT_MAPPED_BYTES, mapped_bytes, NXMEM_TOTAL_MAX - mapped_total);
+  return nx_accept();
+}
+
+nxmem_release_fate nxmem_judge_deallocate(uint32_t status_code) {
+  if (status_code == NXMEM_STATUS_OK) return NXMEM_FATE_GONE;
+  if (status_code == NXMEM_STATUS_RELEASE_QUARANTINED) return NXMEM_FATE_QUARANTINED;
+  return NXMEM_FATE_LIVE;
+}
+
+nxmem_release_fate nxmem_judge_release(uint32_t status_code, uint32_t state) {
+  if (status_code == NXMEM_STATUS_RELEASE_QUARANTINED) return NXMEM_FATE_QUARANTINED;
+  if (status_code == NXMEM_STATUS_OK && state == NXMEM_RELEASE_COMPLETE) return NXMEM_FATE_GONE;
+  if (state == NXMEM_RELEASE_FAILED) return NXMEM_FATE_LIVE;
+  if (status_code != NXMEM_STATUS_OK && state == NXMEM_UNWRITTEN_STATE) return NXMEM_FATE_LIVE;
+  return NXMEM_FATE_QUARANTINED;
+}
+
+void nxmem_outcome_take(NXMEM_UNTRUSTED NxmemReleaseOutcome *src, NxmemReleaseOutcome *out) {
+  out->struct_size = src->struct_size;
+  out->state = src->state;
+  out->allocation_bytes = src->allocation_bytes;
+  out->unmapped_bytes = src->unmapped_bytes;
+  out->residual_owned_bytes = src->residual_owned_bytes;
+  nxmem_status_take(&src->failure, &out->failure);
+}
+
+void nxmem_settle_refund(uint64_t reported, uint64_t charged, uint64_t residual, nxmem_refund *out) {
+  out->from_charge = reported < charged ? reported : charged;
+  out->left = charged - out->from_charge;
+  const uint64_t beyond = reported - out->from_charge;
+  out->from_residual = beyond < residual ? beyond : residual;
+  out->excess = beyond - out->from_residual;
+}

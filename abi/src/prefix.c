@@ -1,0 +1,239 @@
+/*
+ * prefix.c: the readers of published tables.
+ *
+ * Attackers: a table that lies about its size or level, ends early, or changes while it is read.
+ * Promise: each field is loaded at most once, none outside the declared size; what was loaded is what is judged and returned.
+ */
+#include "nxmem/prefix.h"
+
+#include <stddef.h>
+
+#include "verdict_make.h"
+
+#ifndef __FRAMAC__
+#define END_OF(type, member) (offsetof(type, member) + sizeof(((type *)0)->member))
+_Static_assert(NXMEM_HEADER_BYTES == END_OF(NxmemAllocatorVtable, abi_minor), "header");
+_Static_assert(NXMEM_ALLOCATOR_BYTES_0 == END_OF(NxmemAllocatorVtable, pending_release_count), "allocator, minor 0");
+_Static_assert(NXMEM_ALLOCATOR_BYTES_1 == END_OF(NxmemAllocatorVtable, release_allocation), "allocator, minor 1");
+_Static_assert(NXMEM_BACKING_BYTES == END_OF(NxmemVirtualBackingVtable, committed_bytes), "virtual backing");
+_Static_assert(NXMEM_SHARING_BYTES == END_OF(NxmemSharedMappingVtable, commit_shared_prefix), "shared mapping");
+_Static_assert(NXMEM_FACTORY_BYTES == END_OF(NxmemAllocatorFactoryVtable, release), "factory");
+#endif
+
+/* Offsets that a MISSING_SLOT or mechanism verdict names; a proof cannot read offsetof. */
+enum {
+  AT_MECHANISM = 8,
+  AT_ALLOCATE = 48,
+  AT_DEALLOCATE = 56,
+  AT_RETAIN = 64,
+  AT_RELEASE = 72,
+  AT_FACTORY_OPEN = 40,
+  AT_FACTORY_RELEASE = 48
+};
+#ifndef __FRAMAC__
+_Static_assert(AT_MECHANISM == offsetof(NxmemAllocatorVtable, mechanism_id), "mechanism_id");
+_Static_assert(AT_MECHANISM == offsetof(NxmemVirtualBackingVtable, mechanism_id), "mechanism_id");
+_Static_assert(AT_MECHANISM == offsetof(NxmemSharedMappingVtable, mechanism_id), "mechanism_id");
+_Static_assert(AT_ALLOCATE == offsetof(NxmemAllocatorVtable, allocate), "allocate");
+_Static_assert(AT_DEALLOCATE == offsetof(NxmemAllocatorVtable, deallocate), "deallocate");
+_Static_assert(AT_RETAIN == offsetof(NxmemAllocatorVtable, retain), "retain");
+_Static_assert(AT_RELEASE == offsetof(NxmemAllocatorVtable, release), "release");
+_Static_assert(AT_FACTORY_OPEN == offsetof(NxmemAllocatorFactoryVtable, open_allocator), "open_allocator");
+_Static_assert(AT_FACTORY_RELEASE == offsetof(NxmemAllocatorFactoryVtable, release), "release");
+#endif
+
+uint32_t nxmem_allocator_bytes_at(uint32_t minor) {
+  return minor == 0u ? (uint32_t)NXMEM_ALLOCATOR_BYTES_0 : (uint32_t)NXMEM_ALLOCATOR_BYTES_1;
+}
+
+uint32_t nxmem_prefix_extent(uint32_t declared, uint32_t known) { return declared < known ? declared : known; }
+
+nxmem_verdict nxmem_check_table_address(uintptr_t address) {
+  if (address == 0u) return nx_verdict(NXMEM_REASON_NULL_POINTER, 0u, 0u, 0u);
+  if (address % 8u != 0u) return nx_verdict(NXMEM_REASON_MISALIGNED, 0u, address % 8u, 8u);
+  return nx_accept();
+}
+
+static uint32_t smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
+static nxmem_verdict missing_slot(uint32_t offset) { return nx_verdict(NXMEM_REASON_MISSING_SLOT, offset, 0u, 0u); }
+
+static nxmem_verdict check_mechanism(uint64_t found, uint64_t needed) {
+  if (found == 0u) return nx_verdict(NXMEM_REASON_ZERO_MECHANISM, AT_MECHANISM, 0u, 0u);
+  if (found != needed) return nx_verdict(NXMEM_REASON_OTHER_MECHANISM, AT_MECHANISM, found, needed);
+  return nx_accept();
+}
+
+nxmem_verdict nxmem_read_allocator_unvalidated(NXMEM_UNTRUSTED NxmemAllocatorVtable *src, uint32_t ceiling,
+                                               NxmemAllocatorVtable *out, uint32_t *declared_minor) {
+  const nxmem_verdict address = nxmem_check_table_address((uintptr_t)src);
+  if (address.reason != NXMEM_REASON_NONE) return address;
+
+  const uint32_t size = src->struct_size;
+  if (size < NXMEM_HEADER_BYTES) return nx_verdict(NXMEM_REASON_SHORT_HEADER, 0u, size, NXMEM_HEADER_BYTES);
+  const uint32_t declared = src->abi_minor;
+  const uint32_t needed = nxmem_allocator_bytes_at(declared);
+  if (size < needed) return nx_verdict(NXMEM_REASON_SHORT_TABLE, 0u, size, needed);
+
+  const uint32_t level = smaller(declared, ceiling);
+  out->struct_size = size;
+  out->abi_minor = level;
+  out->mechanism_id = src->mechanism_id;
+  out->device.tier = src->device.tier;
+  out->device.index = src->device.index;
+  out->capability_flags = src->capability_flags;
+  out->name = src->name;
+  out->ctx = src->ctx;
+  out->allocate = src->allocate;
+  out->deallocate = src->deallocate;
+  out->retain = src->retain;
+  out->release = src->release;
+  out->virtual_backing = src->virtual_backing;
+  out->shared_mapping = src->shared_mapping;
+  out->enqueue_release = src->enqueue_release;
+  out->drain_releases = src->drain_releases;
+  out->pending_release_count = src->pending_release_count;
+  out->release_allocation = NULL;
+  if (level >= 1u) out->release_allocation = src->release_allocation;
+  *declared_minor = declared;
+  return nx_accept();
+}
+
+nxmem_verdict nxmem_check_allocator(const NxmemAllocatorVtable *table) {
+  if (table->allocate == NULL) return missing_slot(AT_ALLOCATE);
+  if (table->deallocate == NULL) return missing_slot(AT_DEALLOCATE);
+  if (table->retain == NULL) return missing_slot(AT_RETAIN);
+  if (table->release == NULL) return missing_slot(AT_RELEASE);
+  if (table->mechanism_id == 0u) return nx_verdict(NXMEM_REASON_ZERO_MECHANISM, AT_MECHANISM, 0u, 0u);
+  return nx_accept();
+}
+
+nxmem_verdict nxmem_read_allocator(NXMEM_UNTRUSTED NxmemAllocatorVtable *src, uint32_t ceiling,
+                                   NxmemAllocatorVtable *out, uint32_t *declared_minor) {
+  NxmemAllocatorVtable table;
+  uint32_t declared;
+  const nxmem_verdict read = nxmem_read_allocator_unvalidated(src, ceiling, &table, &declared);
+  if (read.reason != NXMEM_REASON_NONE) return read;
+  const nxmem_verdict checked = nxmem_check_allocator(&table);
+  if (checked.reason != NXMEM_REASON_NONE) return checked;
+  *out = table;
+  *declared_minor = declared;
+  return nx_accept();
+}
+
+nxmem_verdict nxmem_read_factory_unvalidated(NXMEM_UNTRUSTED NxmemAllocatorFactoryVtable *src, uint32_t ceiling,
+                                             NxmemAllocatorFactoryVtable *out, uint32_t *declared_minor) {
+  const nxmem_verdict address = nxmem_check_table_address((uintptr_t)src);
+  if (address.reason != NXMEM_REASON_NONE) return address;
+
+  const uint32_t size = src->struct_size;
+  if (size < NXMEM_HEADER_BYTES) return nx_verdict(NXMEM_REASON_SHORT_HEADER, 0u, size, NXMEM_HEADER_BYTES);
+  const uint32_t declared = src->abi_minor;
+  if (size < NXMEM_FACTORY_BYTES) return nx_verdict(NXMEM_REASON_SHORT_TABLE, 0u, size, NXMEM_FACTORY_BYTES);
+
+  out->struct_size = size;
+  out->abi_minor = smaller(declared, ceiling);
+  out->name = src->name;
+  out->device.tier = src->device.tier;
+  out->device.index = src->device.index;
+  out->capability_flags = src->capability_flags;
+  out->ctx = src->ctx;
+  out->open_allocator = src->open_allocator;
+  out->release = src->release;
+  *declared_minor = declared;
+  return nx_accept();
+}
+
+nxmem_verdict nxmem_check_factory(const NxmemAllocatorFactoryVtable *table) {
+  if (table->open_allocator == NULL) return missing_slot(AT_FACTORY_OPEN);
+  if (table->release == NULL) return missing_slot(AT_FACTORY_RELEASE);
+  return nx_accept();
+}
+
+nxmem_verdict nxmem_read_factory(NXMEM_UNTRUSTED NxmemAllocatorFactoryVtable *src, uint32_t ceiling,
+                                 NxmemAllocatorFactoryVtable *out, uint32_t *declared_minor) {
+  NxmemAllocatorFactoryVtable table;
+  uint32_t declared;
+  const nxmem_verdict read = nxmem_read_factory_unvalidated(src, ceiling, &table, &declared);
+  if (read.reason != NXMEM_REASON_NONE) return read;
+  const nxmem_verdict checked = nxmem_check_factory(&table);
+  if (checked.reason != NXMEM_REASON_NONE) return checked;
+  *out = table;
+  *declared_minor = declared;
+  return nx_accept();
+}
+
+nxmem_verdict nxmem_read_backing_unvalidated(NXMEM_UNTRUSTED NxmemVirtualBackingVtable *src, uint32_t ceiling,
+                                             NxmemVirtualBackingVtable *out) {
+  const nxmem_verdict address = nxmem_check_table_address((uintptr_t)src);
+  if (address.reason != NXMEM_REASON_NONE) return address;
+
+  const uint32_t size = src->struct_size;
+  if (size < NXMEM_HEADER_BYTES) return nx_verdict(NXMEM_REASON_SHORT_HEADER, 0u, size, NXMEM_HEADER_BYTES);
+  const uint32_t declared = src->abi_minor;
+  if (size < NXMEM_BACKING_BYTES) return nx_verdict(NXMEM_REASON_SHORT_TABLE, 0u, size, NXMEM_BACKING_BYTES);
+
+  out->struct_size = size;
+  out->abi_minor = smaller(declared, ceiling);
+  out->mechanism_id = src->mechanism_id;
+  out->ctx = src->ctx;
+  out->allocate_committed = src->allocate_committed;
+  out->commit_range = src->commit_range;
+  out->decommit_range = src->decommit_range;
+  out->mapped_bytes_for_ranges = src->mapped_bytes_for_ranges;
+  out->mapped_bytes_for_allocation = src->mapped_bytes_for_allocation;
+  out->committed_bytes = src->committed_bytes;
+  return nx_accept();
+}
+
+nxmem_verdict nxmem_check_backing(const NxmemVirtualBackingVtable *table, uint64_t mechanism_id) {
+  return check_mechanism(table->mechanism_id, mechanism_id);
+}
+
+nxmem_verdict nxmem_read_backing(NXMEM_UNTRUSTED NxmemVirtualBackingVtable *src, uint32_t ceiling,
+                                 uint64_t mechanism_id, NxmemVirtualBackingVtable *out) {
+  NxmemVirtualBackingVtable table;
+  const nxmem_verdict read = nxmem_read_backing_unvalidated(src, ceiling, &table);
+  if (read.reason != NXMEM_REASON_NONE) return read;
+  const nxmem_verdict checked = nxmem_check_backing(&table, mechanism_id);
+  if (checked.reason != NXMEM_REASON_NONE) return checked;
+  *out = table;
+  return nx_accept();
+}
+
+nxmem_verdict nxmem_read_sharing_unvalidated(NXMEM_UNTRUSTED NxmemSharedMappingVtable *src, uint32_t ceiling,
+                                             NxmemSharedMappingVtable *out) {
+  const nxmem_verdict address = nxmem_check_table_address((uintptr_t)src);
+  if (address.reason != NXMEM_REASON_NONE) return address;
+
+  const uint32_t size = src->struct_size;
+  if (size < NXMEM_HEADER_BYTES) return nx_verdict(NXMEM_REASON_SHORT_HEADER, 0u, size, NXMEM_HEADER_BYTES);
+  const uint32_t declared = src->abi_minor;
+  if (size < NXMEM_SHARING_BYTES) return nx_verdict(NXMEM_REASON_SHORT_TABLE, 0u, size, NXMEM_SHARING_BYTES);
+
+  out->struct_size = size;
+  out->abi_minor = smaller(declared, ceiling);
+  out->mechanism_id = src->mechanism_id;
+  out->ctx = src->ctx;
+  out->create_shared_prefix = src->create_shared_prefix;
+  out->retain_shared_prefix = src->retain_shared_prefix;
+  out->release_shared_prefix = src->release_shared_prefix;
+  out->incremental_owned_bytes = src->incremental_owned_bytes;
+  out->commit_shared_prefix = src->commit_shared_prefix;
+  return nx_accept();
+}
+
+nxmem_verdict nxmem_check_sharing(const NxmemSharedMappingVtable *table, uint64_t mechanism_id) {
+  return check_mechanism(table->mechanism_id, mechanism_id);
+}
+
+nxmem_verdict nxmem_read_sharing(NXMEM_UNTRUSTED NxmemSharedMappingVtable *src, uint32_t ceiling,
+                                 uint64_t mechanism_id, NxmemSharedMappingVtable *out) {
+  NxmemSharedMappingVtable table;
+  const nxmem_verdict read = nxmem_read_sharing_unvalidated(src, ceiling, &table);
+  if (read.reason != NXMEM_REASON_NONE) return read;
+  const nxmem_verdict checked = nxmem_check_sharing(&table, mechanism_id);
+  if (checked.reason != NXMEM_REASON_NONE) return checked;
+  *out = table;
+  return nx_accept();
+}

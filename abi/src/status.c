@@ -1,0 +1,220 @@
+/*
+ * status.c: NxmemStatus and the showing of foreign text.
+ *
+ * Attackers: lying lengths, missing NULs, invalid UTF-8, terminal escapes.
+ * Promise: no read outside the given bytes, no raw control byte in what is shown.
+ */
+#include "nxmem/status.h"
+
+#include <stddef.h>
+
+uint32_t nxmem_reason_status(uint32_t reason) {
+  switch (reason) {
+    case NXMEM_REASON_NONE:
+      return NXMEM_STATUS_OK;
+    case NXMEM_REASON_SHORT_HEADER:
+    case NXMEM_REASON_SHORT_TABLE:
+    case NXMEM_REASON_MISSING_SLOT:
+    case NXMEM_REASON_SHORT_RESPONSE:
+    case NXMEM_REASON_SHORT_REQUEST:
+    case NXMEM_REASON_REPORT_SHORT:
+      return NXMEM_STATUS_SHORT_STRUCT;
+    case NXMEM_REASON_NULL_POINTER:
+    case NXMEM_REASON_MISALIGNED:
+    case NXMEM_REASON_ZERO_MECHANISM:
+    case NXMEM_REASON_EMPTY_NAME:
+    case NXMEM_REASON_UNTERMINATED_NAME:
+    case NXMEM_REASON_BAD_UTF8:
+    case NXMEM_REASON_CONTROL_CHARACTER:
+    case NXMEM_REASON_NULL_ADDRESS:
+    case NXMEM_REASON_MISALIGNED_ADDRESS:
+    case NXMEM_REASON_WRAPPING_ADDRESS:
+    case NXMEM_REASON_TOTAL_TOO_LARGE:
+    case NXMEM_REASON_ZERO_BYTES:
+    case NXMEM_REASON_BAD_ALIGNMENT:
+    case NXMEM_REASON_SIZE_WRAPS:
+    case NXMEM_REASON_TOO_MANY:
+    case NXMEM_REASON_LISTED_TWICE:
+    case NXMEM_REASON_SAME_NAME:
+    case NXMEM_REASON_UNREADABLE:
+      return NXMEM_STATUS_INVALID_ARGUMENT;
+    case NXMEM_REASON_OTHER_MECHANISM:
+      return NXMEM_STATUS_WRONG_MECHANISM;
+    case NXMEM_REASON_OTHER_DEVICE:
+    case NXMEM_REASON_UNKNOWN_TIER:
+      return NXMEM_STATUS_WRONG_DEVICE;
+    case NXMEM_REASON_UNKNOWN_CAPABILITY:
+    case NXMEM_REASON_TABLE_WITHOUT_FLAG:
+    case NXMEM_REASON_FLAG_WITHOUT_SLOT:
+    case NXMEM_REASON_NO_ALLOCATOR:
+    case NXMEM_REASON_REQUIRED_MISSING:
+    case NXMEM_REASON_CAPS_BEYOND_OFFER:
+    case NXMEM_REASON_CAPS_BEYOND_LEVEL:
+      return NXMEM_STATUS_UNSUPPORTED_CAPABILITY;
+    case NXMEM_REASON_INVERTED_RANGE:
+    case NXMEM_REASON_NO_COMMON_MAJOR:
+    case NXMEM_REASON_NO_COMMON_MINOR:
+    case NXMEM_REASON_MAJOR_OUT_OF_RANGE:
+    case NXMEM_REASON_MINOR_OUT_OF_RANGE:
+      return NXMEM_STATUS_VERSION_MISMATCH;
+    case NXMEM_REASON_STALE_HANDLE:
+    case NXMEM_REASON_WRONG_STATE:
+      return NXMEM_STATUS_UNKNOWN_ALLOCATION;
+    case NXMEM_REASON_PLUGIN_HOLDS:
+    case NXMEM_REASON_HOST_HOLDS:
+    case NXMEM_REASON_IN_USE:
+      return NXMEM_STATUS_BUSY;
+    default: /* PLUGIN_REFUSED, REPORT_FAILED, REPORT_UNWRITTEN, and what does not exist */
+      return NXMEM_STATUS_INTERNAL_ERROR;
+  }
+}
+
+static int is_continuation(uint8_t byte) { return byte >= 0x80u && byte <= 0xBFu; }
+
+/* Whether `second` may follow `lead` in a sequence of three or four bytes: the ranges of Unicode's table 3-7. */
+static int second_byte_fits(uint8_t lead, uint8_t second) {
+  if (lead == 0xE0u) return second >= 0xA0u && second <= 0xBFu;
+  if (lead == 0xEDu) return second >= 0x80u && second <= 0x9Fu;
+  if (lead == 0xF0u) return second >= 0x90u && second <= 0xBFu;
+  if (lead == 0xF4u) return second >= 0x80u && second <= 0x8Fu;
+  return is_continuation(second);
+}
+
+uint32_t nxmem_utf8_length(const uint8_t *bytes, uint32_t available) {
+  if (available == 0u) return 0u;
+  const uint8_t lead = bytes[0];
+  if (lead < 0x80u) return 1u;
+  if (lead < 0xC2u || lead > 0xF4u) return 0u;
+  if (available < 2u || !second_byte_fits(lead, bytes[1])) return 0u;
+  if (lead < 0xE0u) return 2u;
+  if (available < 3u || !is_continuation(bytes[2])) return 0u;
+  if (lead < 0xF0u) return 3u;
+  if (available < 4u || !is_continuation(bytes[3])) return 0u;
+  return 4u;
+}
+
+uint32_t nxmem_utf8_code_point(const uint8_t *bytes, uint32_t length) {
+  const uint32_t lead = bytes[0];
+  if (length == 1u) return lead;
+  if (length == 2u) return (lead - 0xC0u) * 64u + (bytes[1] - 0x80u);
+  if (length == 3u) return (lead - 0xE0u) * 4096u + (bytes[1] - 0x80u) * 64u + (bytes[2] - 0x80u);
+  return (lead - 0xF0u) * 262144u + (bytes[1] - 0x80u) * 4096u + (bytes[2] - 0x80u) * 64u + (bytes[3] - 0x80u);
+}
+
+int nxmem_is_control(uint32_t code_point) {
+  return code_point < 0x20u || (code_point >= 0x7Fu && code_point <= 0x9Fu);
+}
+
+/* Bytes before the first NUL, at most `limit`. */
+static uint32_t bytes_before_nul(const uint8_t *text, uint32_t limit) {
+  uint32_t n = 0u;
+  while (n < limit && text[n] != 0u) n++;
+  return n;
+}
+
+/* The last character boundary of `text` not above NXMEM_STATUS_MESSAGE_MAX; a character has at most three continuation bytes. */
+static uint32_t cut_on_boundary(const uint8_t *text, uint32_t length) {
+  if (length <= NXMEM_STATUS_MESSAGE_MAX) return length;
+  if (!is_continuation(text[255])) return 255u;
+  if (!is_continuation(text[254])) return 254u;
+  if (!is_continuation(text[253])) return 253u;
+  return 252u;
+}
+
+static void copy_then_zero(uint8_t *out, const uint8_t *text, uint32_t length) {
+  for (uint32_t i = 0u; i < NXMEM_STATUS_MESSAGE_BUF; i++) out[i] = i < length ? text[i] : (uint8_t)0u;
+}
+
+void nxmem_status_build(NxmemStatus *out, uint32_t code, const uint8_t *text, uint32_t text_len) {
+  const uint32_t looked_at = text_len <= NXMEM_STATUS_MESSAGE_BUF ? text_len : NXMEM_STATUS_MESSAGE_BUF;
+  const uint32_t length = cut_on_boundary(text, bytes_before_nul(text, looked_at));
+  out->code = code;
+  out->message_len = length;
+  copy_then_zero(out->message, text, length);
+}
+
+uint32_t nxmem_status_message_len(uint32_t claimed) {
+  return claimed <= NXMEM_STATUS_MESSAGE_MAX ? claimed : NXMEM_STATUS_MESSAGE_MAX;
+}
+
+void nxmem_status_take(NXMEM_UNTRUSTED NxmemStatus *src, NxmemStatus *out) {
+  out->code = src->code;
+  const uint32_t claimed = nxmem_status_message_len(src->message_len);
+  uint32_t length = 0u;
+  for (uint32_t i = 0u; i < NXMEM_STATUS_MESSAGE_BUF; i++) {
+    uint8_t byte = 0u;
+    if (i < claimed && length == i) byte = src->message[i];
+    out->message[i] = byte;
+    if (byte != 0u) length = i + 1u;
+  }
+  out->message_len = length;
+}
+
+static uint8_t hex_digit(uint32_t value) { return (uint8_t)(value < 10u ? 48u + value : 87u + value); }
+
+/* One piece of shown text: a character as it is, an escape, or the replacement character. */
+typedef struct shown_piece {
+  uint8_t bytes[4];
+  uint32_t length;   /* 1 to 4 bytes of output */
+  uint32_t consumed; /* 1 to 4 bytes of input */
+} shown_piece;
+
+static void piece_replacement(shown_piece *piece) {
+  piece->bytes[0] = 0xEFu;
+  piece->bytes[1] = 0xBFu;
+  piece->bytes[2] = 0xBDu;
+  piece->bytes[3] = 0u;
+  piece->length = 3u;
+  piece->consumed = 1u;
+}
+
+/* C1 controls take two bytes in UTF-8; their code point fits the two digits. */
+static void piece_escape(shown_piece *piece, uint32_t code_point, uint32_t consumed) {
+  piece->bytes[0] = (uint8_t)'\\';
+  piece->bytes[1] = (uint8_t)'x';
+  piece->bytes[2] = hex_digit(code_point / 16u);
+  piece->bytes[3] = hex_digit(code_point % 16u);
+  piece->length = 4u;
+  piece->consumed = consumed;
+}
+
+static void piece_verbatim(shown_piece *piece, const uint8_t *bytes, uint32_t length) {
+  piece->bytes[0] = bytes[0];
+  piece->bytes[1] = length > 1u ? bytes[1] : (uint8_t)0u;
+  piece->bytes[2] = length > 2u ? bytes[2] : (uint8_t)0u;
+  piece->bytes[3] = length > 3u ? bytes[3] : (uint8_t)0u;
+  piece->length = length;
+  piece->consumed = length;
+}
+
+static void next_piece(const uint8_t *bytes, uint32_t available, shown_piece *piece) {
+  const uint32_t length = nxmem_utf8_length(bytes, available);
+  if (length == 0u) {
+    piece_replacement(piece);
+    return;
+  }
+  const uint32_t code_point = nxmem_utf8_code_point(bytes, length);
+  if (nxmem_is_control(code_point) || code_point == 0x5Cu) {
+    piece_escape(piece, code_point, length);
+    return;
+  }
+  piece_verbatim(piece, bytes, length);
+}
+
+uint32_t nxmem_text_show(const uint8_t *bytes, uint32_t length, uint8_t *out, uint32_t capacity) {
+  uint32_t read = 0u;
+  uint32_t written = 0u;
+  while (read < length) {
+    shown_piece piece;
+    next_piece(bytes + read, length - read, &piece);
+    if (piece.length >= capacity - written) break;
+    out[written] = piece.bytes[0];
+    if (piece.length > 1u) out[written + 1u] = piece.bytes[1];
+    if (piece.length > 2u) out[written + 2u] = piece.bytes[2];
+    if (piece.length > 3u) out[written + 3u] = piece.bytes[3];
+    written += piece.length;
+    read += piece.consumed;
+  }
+  out[written] = 0u;
+  return written;
+}

@@ -1,0 +1,323 @@
+/*
+ * nxmem.h: load a memory plugin behind a boundary that it cannot break.
+ *
+ * Attackers: the plugin (every byte, number, pointer, name and callback it produces) and a caller with stale handles.
+ * Promise: what a plugin says is judged by the proved core before it is used; bad input leaves state as it was; a debt that cannot be paid is counted and named.
+ *
+ * Every object is a handle by value: slot and generation, checked on each call, so a second close, a stale copy or an invented number is
+ * NXMEM_ERR_STALE_HANDLE and never an access to freed memory. {0} is never a live handle.
+ *
+ * Errors: each function returns one nxmem_result per cause. An nxmem_error is optional (NULL) and caller-owned; its message is one line that
+ * names what was found, what was needed and what to do. Outputs are written only on NXMEM_OK, unless the function says otherwise.
+ *
+ * Tags: [any-thread] may be called from any thread at once; [runs plugin code]; [re-entrant] may be called from inside a plugin's slot on the same thread;
+ * [blocks: ...] what it may wait for. No function holds a lock while plugin code runs.
+ */
+#ifndef NXMEM_H
+#define NXMEM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "nxmem_memory_abi.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define NXMEM_PUBLIC __attribute__((visibility("default")))
+#define NXMEM_MUST_CHECK __attribute__((warn_unused_result))
+#else
+#define NXMEM_PUBLIC
+#define NXMEM_MUST_CHECK
+#endif
+
+#define NXMEM_VERSION "0.1.0"
+
+/* One code per cause. Append-only. */
+typedef enum nxmem_result {
+  NXMEM_OK = 0,
+  NXMEM_ERR_INVALID_ARGUMENT = 1,        /* the caller's own argument */
+  NXMEM_ERR_CANNOT_OPEN = 2,             /* no such file, not a regular file, or the loader refused it */
+  NXMEM_ERR_MISSING_SYMBOL = 3,          /* one of the three exports is absent */
+  NXMEM_ERR_NEGOTIATION = 4,             /* no version or capability set that both sides hold, or a lying answer */
+  NXMEM_ERR_CONTRACT = 5,                /* the plugin broke the wire contract */
+  NXMEM_ERR_UNREADABLE_MEMORY = 6,       /* a pointer the plugin gave leads nowhere */
+  NXMEM_ERR_PLUGIN = 7,                  /* the plugin answered with a failure; plugin_status says which */
+  NXMEM_ERR_UNKNOWN_MECHANISM = 8,       /* no mechanism of that name (and device) */
+  NXMEM_ERR_UNSUPPORTED_CAPABILITY = 9,  /* a required capability is not among the effective ones */
+  NXMEM_ERR_BUSY = 10,                   /* something is still live, or a call is inside; try again later */
+  NXMEM_ERR_STALE_HANDLE = 11,           /* the handle names nothing that is open */
+  NXMEM_ERR_WRONG_OWNER = 12,            /* the allocation belongs to another allocator */
+  NXMEM_ERR_MISMATCH = 13,               /* size or alignment differ from what was allocated */
+  NXMEM_ERR_QUARANTINED = 14,            /* removed for good; its bytes stay charged */
+  NXMEM_ERR_OUT_OF_MEMORY = 15,          /* the host's own memory or tables are exhausted */
+  NXMEM_ERR_FORKED = 16                  /* a forked child of the process that created the host */
+} nxmem_result;
+
+#define NXMEM_ERROR_MESSAGE_BUF 1024
+
+/* Why a call failed. Filled only on failure; plain data, owned by the caller. */
+typedef struct nxmem_error {
+  nxmem_result result;
+  uint32_t plugin_status; /* NXMEM_STATUS_... the plugin answered; NXMEM_STATUS_OK where it answered none */
+  uint32_t reason;        /* an nxmem_reason (nxmem/verdict.h); 0 where the core was not asked */
+  uint32_t field;         /* byte offset the reason is about, or an axis */
+  uint64_t found;
+  uint64_t needed;
+  char message[NXMEM_ERROR_MESSAGE_BUF]; /* one line of printable UTF-8, NUL-terminated */
+} nxmem_error;
+
+typedef struct nxmem_host { uint64_t id; } nxmem_host;
+typedef struct nxmem_plugin { uint64_t id; } nxmem_plugin;
+typedef struct nxmem_allocator { uint64_t id; } nxmem_allocator;
+
+/* An allocation: its identity and the address to use. Copies are fine; only one release succeeds. */
+typedef struct nxmem_allocation {
+  uint64_t id;
+  void *ptr;
+} nxmem_allocation;
+
+/* A stable word for a code ("contract", "busy"), or "unknown". [any-thread] */
+NXMEM_PUBLIC const char *nxmem_result_name(nxmem_result result);
+
+/* A phrase for an nxmem_reason ("table shorter than its level needs"), or "unknown". [any-thread] */
+NXMEM_PUBLIC const char *nxmem_reason_text(uint32_t reason);
+
+/* The wire name of a status code without its prefix ("SHORT_STRUCT"), or "unknown". [any-thread] */
+NXMEM_PUBLIC const char *nxmem_status_name(uint32_t status_code);
+
+/* ---- Host -------------------------------------------------------------------------------------------------------- */
+
+/* How plugin memory is read. */
+typedef enum nxmem_fetch_mode {
+  NXMEM_FETCH_GUARDED = 0, /* copied once through a call that fails where a load would fault */
+  NXMEM_FETCH_DIRECT = 1   /* volatile single loads: an unmapped pointer faults; only by explicit choice */
+} nxmem_fetch_mode;
+
+typedef struct nxmem_host_options {
+  NxmemVersionRange range;   /* what this host speaks; a smaller minor_max is an older host */
+  uint64_t capability_flags; /* what this host offers in negotiation; ALLOCATOR must be among them */
+  nxmem_fetch_mode fetch;
+} nxmem_host_options;
+
+/* Everything this library knows, guarded fetch. [any-thread] */
+NXMEM_PUBLIC void nxmem_host_options_default(nxmem_host_options *options);
+
+/*
+ * Create a host. options NULL means the defaults.
+ *
+ * NXMEM_ERR_INVALID_ARGUMENT  inverted range, a version beyond this library, unknown bits, ALLOCATOR not offered.
+ *
+ * [any-thread]
+ */
+NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_host_create(const nxmem_host_options *options, nxmem_host *out,
+                                            nxmem_error *error);
+
+/* Counts since the host was created. Every counter saturates, none wraps. */
+typedef struct nxmem_host_counts {
+  uint64_t open_plugins;         /* plugin handles not yet unloaded or destroyed */
+  uint64_t open_allocators;
+  uint64_t live_allocations;
+  uint64_t quarantined;          /* allocations removed for good */
+  uint64_t quarantined_bytes;    /* their requested bytes */
+  uint64_t owned_bytes;          /* charged now */
+  uint64_t mapped_bytes;         /* charged now */
+  uint64_t contract_violations;  /* answers that the core refused */
+  uint64_t refused_callbacks;    /* callbacks with an invented, stale or closed context, or for work not outstanding */
+  uint64_t unpaid_debts;         /* objects whose release could not be found */
+  uint64_t forced_leaks;         /* modules kept mapped for good */
+} nxmem_host_counts;
+
+/* [any-thread] [re-entrant] */
+NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_host_count(nxmem_host host, nxmem_host_counts *out,
+                                           nxmem_error *error);
+
+/*
+ * Give a host back.
+ *
+ * NXMEM_ERR_BUSY  plugins are still open; found says how many. Unload or destroy them first.
+ *
+ * [any-thread]
+ */
+NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_host_destroy(nxmem_host host, nxmem_error *error);
+
+/* ---- Plugin ------------------------------------------------------------------------------------------------------ */
+
+/*
+ * Load a plugin: check the file, load it, resolve its three exports, negotiate, enumerate, own its factories.
+ *
+ * path  Absolute path of a regular file; borrowed for the call.
+ *
+ * The same file (device and inode) opened again is the same module with one more reference. Nothing of a refused plugin stays
+ * mapped, unless it left a debt that cannot be paid; then the message says so and the host counts it.
+ *
+ * NXMEM_ERR_INVALID_ARGUMENT, CANNOT_OPEN, MISSING_SYMBOL, NEGOTIATION, CONTRACT, UNREADABLE_MEMORY, PLUGIN, OUT_OF_MEMORY
+ * NXMEM_ERR_BUSY  another thread is opening or unloading the same file.
+ *
+ * [any-thread] [runs plugin code] [re-entrant] [blocks: file I/O, the dynamic loader]
+ */
+NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_plugin_open(nxmem_host host, const char *path, nxmem_plugin *out,
+                                            nxmem_error *error);
+
+/* What was agreed and what the plugin publishes. */
+typedef struct nxmem_plugin_info {
+  uint32_t agreed_major;
+  uint32_t agreed_minor;
+  NxmemVersionRange plugin_range;
+  uint64_t capability_flags; /* negotiated */
+  uint32_t mechanism_count;
+  uint32_t left_out;         /* factories of a newer minor on a tier this host does not know: released, not listed */
+  uint64_t references;       /* plugin handles on this module */
+} nxmem_plugin_info;
+
+/* [any-thread] [re-entrant] */
+NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_plugin_get_info(nxmem_plugin plugin, nxmem_plugin_info *out,
+                                                nxmem_error *error);
+
+typedef struct nxmem_mechanism_info {
+  char name[256]; /* validated UTF-8 without control characters, NUL-terminated */
+  NxmemDeviceId device;
+  uint64_t advertised_flags; /* the factory's; the allocator's own decide */
+  uint32_t abi_minor;        /* effective level of the factory table */
+} nxmem_mechanism_info;
+
+/* NXMEM_ERR_UNKNOWN_MECHANISM where index is not below mechanism_count. [any-thread] [re-entrant] */
+NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_plugin_mechanism(nxmem_plugin plugin, uint32_t index, nxmem_mechanism_info *out,
+                                                 nxmem_error *error);
+
+/* Both sides of the unload gate, and what became of the module. */
+typedef struct nxmem_unload_info {
+  uint32_t plugin_status;  /* what the query answered */
+  NxmemUnloadReport plugin; /* as the plugin wrote it */
+  uint64_t host_allocators;
+  uint64_t host_allocations; /* live and quarantined */
+  uint64_t host_calls_inside;
+  uint64_t host_held_slots;
+  uint64_t host_unpaid_debts;
+  uint32_t reason;     /* NXMEM_REASON_NONE, or why the gate is shut */
+  uint32_t axis;       /* report field offset, or nxmem_host_axis with NXMEM_REASON_HOST_HOLDS */
+  uint64_t references; /* plugin handles left on this module */
+  int unmapped;        /* 1: looked, and the module is gone. 0: still in the address space ("resident") */
+} nxmem_unload_info;
+
+/*
+ * Ask both sides whether the module may go; if so give this handle's reference back and, at the last one, release every factory once and unmap.
+ *
+ * info  Written on NXMEM_OK and on NXMEM_ERR_BUSY; may be NULL.
+ *
+ * NXMEM_OK        the handle is gone; info->unmapped says what was seen afterwards.
+ * NXMEM_ERR_BUSY  nothing changed; info names the axis. Retry later.
+ *
+ * [any-thread] [runs plugin code] [re-entrant]
+ */
+NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_plugin_try_unload(nxmem_plugin plugin, nxmem_unload_info *info,
+                                                  nxmem_error *error);
+
+/*
+ * Give the handle up whatever the gate says. With an open gate this is try_unload. With a shut gate the module stays mapped for good and one forced leak is
+ * counted; allocators and allocations that are open stay usable. The handle is gone in both cases.
+ *
+ * NXMEM_ERR_STALE_HANDLE only, and NXMEM_ERR_BUSY while another thread is unloading the same module.
+ *
+ * [any-thread] [runs plugin code] [re-entrant]
+ */
+NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_plugin_destroy(nxmem_plugin plugin, nxmem_unload_info *info,
+                                               nxmem_error *error);
+
+/* ---- Allocator --------------------------------------------------------------------------------------------------- */
+
+typedef struct nxmem_open_options {
+  const char *mechanism;                /* required; as nxmem_plugin_mechanism() lists it */
+  const NxmemDeviceId *device;          /* NULL: the only one of that name; required where several devices carry it */
+  uint64_t required_capability_flags;   /* bits the caller cannot do without; ALLOCATOR is implied */
+} nxmem_open_options;
+
+/*
+ * Open a mechanism that a loaded plugin published.
+ *
+ * NXMEM_ERR_UNKNOWN_MECHANISM       no such name, or several devices and none named; the message lists what there is.
+ * NXMEM_ERR_CONTRACT                the plugin's table was refused; its state has been given back.
+ * NXMEM_ERR_UNREADABLE_MEMORY       its table could not be read; where that hides the release slot, the debt is counted and the module stays mapped.
+ * NXMEM_ERR_UNSUPPORTED_CAPABILITY  a required capability is not effective.
+ * NXMEM_ERR_PLUGIN, OUT_OF_MEMORY, BUSY (unload under way)
+ *
+ * [any-thread] [runs plugin code] [re-entrant]
+ */
+NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_allocator_open(nxmem_plugin plugin, const nxmem_open_options *options,
+                                               nxmem_allocator *out, nxmem_error *error);
+
+typedef struct nxmem_allocator_info {
+  uint64_t mechanism_id; /* the plugin's number: never used to tell owners apart */
+  NxmemDeviceId device;
+  uint64_t declared_flags;
+  uint64_t effective_flags;
+  uint32_t abi_minor; /* effective level of the table */
+  uint64_t live_allocations;
+  uint64_t quarantined;
+  uint64_t owned_bytes;
+  uint64_t mapped_bytes;
+} nxmem_allocator_info;
+
+/* [any-thread] [re-entrant] */
+NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_allocator_get_info(nxmem_allocator allocator, nxmem_allocator_info *out,
+                                                   nxmem_error *error);
+
+enum {
+  NXMEM_CLOSE_RELEASE_LIVE = 1 /* hand live allocations back first; what cannot be handed back is quarantined */
+};
+
+/*
+ * Close an allocator: its table's release is called exactly once. Never waits.
+ *
+ * NXMEM_ERR_BUSY  live allocations (found says how many) or calls inside; nothing changed except that, after NXMEM_CLOSE_RELEASE_LIVE, some may be gone.
+ *
+ * Quarantined allocations do not keep it open; they stay charged and keep the module mapped.
+ *
+ * [any-thread] [runs plugin code] [re-entrant]
+ */
+NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_allocator_close(nxmem_allocator allocator, uint32_t flags,
+                                                nxmem_error *error);
+
+/* ---- Allocation -------------------------------------------------------------------------------------------------- */
+
+/*
+ * Allocate bytes at an alignment that is a power of two.
+ *
+ * NXMEM_ERR_INVALID_ARGUMENT  zero bytes, bad alignment, or a size that wraps when rounded up: refused before the plugin is asked.
+ * NXMEM_ERR_PLUGIN            the plugin refused; plugin_status says why.
+ * NXMEM_ERR_CONTRACT          it said OK with an address or numbers that cannot be; nothing is handed to the caller.
+ * NXMEM_ERR_STALE_HANDLE, BUSY (closing), OUT_OF_MEMORY
+ *
+ * [any-thread] [runs plugin code] [re-entrant]
+ */
+NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_allocate(nxmem_allocator allocator, uint64_t bytes, uint64_t align,
+                                         nxmem_allocation *out, nxmem_error *error);
+
+typedef struct nxmem_release_options {
+  uint64_t bytes; /* 0: not named. Else must equal what was allocated */
+  uint64_t align; /* 0: not named. Else must equal what was allocated */
+} nxmem_release_options;
+
+/*
+ * Release an allocation. Of several concurrent releases one wins; the others get NXMEM_ERR_STALE_HANDLE or NXMEM_ERR_BUSY.
+ *
+ * options  NULL: nothing named.
+ *
+ * NXMEM_ERR_STALE_HANDLE  not a live allocation.
+ * NXMEM_ERR_WRONG_OWNER   live, but of another allocator; the plugin is not asked.
+ * NXMEM_ERR_MISMATCH      named size or alignment is wrong; nothing changed.
+ * NXMEM_ERR_PLUGIN        the plugin refused: still live, may be tried again.
+ * NXMEM_ERR_QUARANTINED   gone from the caller's hands for good; its bytes stay charged.
+ *
+ * [any-thread] [runs plugin code] [re-entrant]
+ */
+NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_release(nxmem_allocator allocator, nxmem_allocation allocation,
+                                        const nxmem_release_options *options, nxmem_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* NXMEM_H */
