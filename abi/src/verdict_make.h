@@ -4,6 +4,11 @@
 
 #include "nxmem/verdict.h"
 
+/*@ assigns \nothing;
+    ensures reason: \result.reason == reason;
+    ensures field: \result.field == field;
+    ensures found: \result.found == found;
+    ensures needed: \result.needed == needed; */
 static inline nxmem_verdict nx_verdict(nxmem_reason reason, uint32_t field, uint64_t found, uint64_t needed) {
   nxmem_verdict v;
   v.reason = (uint32_t)reason;
@@ -13,6 +18,8 @@ static inline nxmem_verdict nx_verdict(nxmem_reason reason, uint32_t field, uint
   return v;
 }
 
+/*@ assigns \nothing;
+    ensures accepted: NX_ACCEPTED(\result); */
 static inline nxmem_verdict nx_accept(void) { return nx_verdict(NXMEM_REASON_NONE, 0u, 0u, 0u); }
 
 #endif /* NX_VERDICT_MAKE_H */

@@ -102,6 +102,12 @@ typedef struct nxmem_verdict {
   uint64_t needed;
 } nxmem_verdict;
 
+#ifdef __FRAMAC__
+/* For the contracts: a verdict in full, and the one that accepts. Macros, so that the run-time checker takes them too. */
+#define NX_VERDICT_IS(v, r, f, x, n) ((v).reason == (r) && (v).field == (f) && (v).found == (x) && (v).needed == (n))
+#define NX_ACCEPTED(v) NX_VERDICT_IS(v, NXMEM_REASON_NONE, 0, 0, 0)
+#endif
+
 #ifdef __cplusplus
 }
 #endif
