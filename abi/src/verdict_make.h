@@ -5,10 +5,7 @@
 #include "nxmem/verdict.h"
 
 /*@ assigns \nothing;
-    ensures reason: \result.reason == reason;
-    ensures field: \result.field == field;
-    ensures found: \result.found == found;
-    ensures needed: \result.needed == needed; */
+    ensures exactly: NX_VERDICT_IS(\result, reason, field, found, needed); */
 static inline nxmem_verdict nx_verdict(nxmem_reason reason, uint32_t field, uint64_t found, uint64_t needed) {
   nxmem_verdict v;
   v.reason = (uint32_t)reason;

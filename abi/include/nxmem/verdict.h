@@ -23,6 +23,21 @@ extern "C" {
 #define NXMEM_UNTRUSTED const volatile
 #endif
 
+/*
+ * Words of the contracts: macros, because the run-time checker ignores predicates that read memory. Only the proofs see them.
+ *
+ * Two worlds: with NXMEM_QUIET_WORLD a contract says exactly what comes out of memory that stands still; without it, what holds
+ * whatever each load yields. There the ledger nx_loads (proofs/loads.h) counts the loads of each offset of the record being read.
+ */
+#ifdef __FRAMAC__
+#define NX_VERDICT_IS(v, why, at, what, want) \
+  ((v).reason == (why) && (v).field == (at) && (v).found == (what) && (v).needed == (want))
+#define NX_ACCEPTED(v) NX_VERDICT_IS(v, 0, 0, 0, 0)
+#define NX_ADDRESS(p) ((uintptr_t)(p))
+#define NX_USABLE(p) (NX_ADDRESS(p) != 0 && NX_ADDRESS(p) % 8 == 0)
+#define NX_LEAST(a, b) ((a) < (b) ? (a) : (b))
+#endif
+
 /* Why something was refused. Append-only: tests and reports rely on the numbers. */
 typedef enum nxmem_reason {
   NXMEM_REASON_NONE = 0, /* accepted */
@@ -101,12 +116,6 @@ typedef struct nxmem_verdict {
   uint64_t found;
   uint64_t needed;
 } nxmem_verdict;
-
-#ifdef __FRAMAC__
-/* For the contracts: a verdict in full, and the one that accepts. Macros, so that the run-time checker takes them too. */
-#define NX_VERDICT_IS(v, r, f, x, n) ((v).reason == (r) && (v).field == (f) && (v).found == (x) && (v).needed == (n))
-#define NX_ACCEPTED(v) NX_VERDICT_IS(v, NXMEM_REASON_NONE, 0, 0, 0)
-#endif
 
 #ifdef __cplusplus
 }
