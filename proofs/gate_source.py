@@ -83,7 +83,7 @@ def untrusted_parameters(parameters):
 
 def stray_loads(parameters, body):
     """Dereferences of an untrusted parameter outside NX_LOAD. Taking an address is none."""
-    body = re.sub(r"NX_LOAD\([^()]*(?:\([^()]*\)[^()]*)*\)", "", body)
+    body = re.sub(r"NX_LOAD\w*\([^()]*(?:\([^()]*\)[^()]*)*\)", "", body)
     stray = []
     for name in untrusted_parameters(parameters):
         for match in re.finditer(r"(&\s*)?\b%s\s*(->|\[)|\*\s*%s\b" % (name, name), body):

@@ -10,6 +10,8 @@
 
 #ifndef NX_LOAD
 #define NX_LOAD(type, src, field) ((src)->field)
+#define NX_LOAD_STATUS(src, field) ((src)->field)
+#define NX_LOAD_MESSAGE(src, index) ((src)->message[index])
 #endif
 
 #endif /* NX_LOAD_H */
