@@ -112,13 +112,17 @@ static uint32_t bytes_before_nul(const uint8_t *text, uint32_t limit) {
   return n;
 }
 
-/* The last character boundary of `text` not above NXMEM_STATUS_MESSAGE_MAX; a character has at most three continuation bytes. */
+/*
+ * The last character boundary of `text` not above NXMEM_STATUS_MESSAGE_MAX. A character has at most three continuation bytes: where four
+ * stand up to 255, the last is part of none, and a cut before any other could split one.
+ */
 static uint32_t cut_on_boundary(const uint8_t *text, uint32_t length) {
   if (length <= NXMEM_STATUS_MESSAGE_MAX) return length;
   if (!is_continuation(text[255])) return 255u;
   if (!is_continuation(text[254])) return 254u;
   if (!is_continuation(text[253])) return 253u;
-  return 252u;
+  if (!is_continuation(text[252])) return 252u;
+  return 255u;
 }
 
 static void copy_then_zero(uint8_t *out, const uint8_t *text, uint32_t length) {
