@@ -1,0 +1,221 @@
+/*
+ * scripted_allocator.c: opening an allocator of a row, and the honest slots behind its table.
+ *
+ * Attackers: none by intent; a host with short, NULL, stale or foreign arguments is answered as the contract says.
+ * Promise: every argument is checked before anything is touched; a call behind the last release is counted, not obeyed.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nxmem/identity.h"
+#include "nxmem/outcome.h"
+#include "nxmem/prefix.h"
+#include "nxmem/status.h"
+#include "scripted_base.h"
+#include "scripted_open.h"
+
+enum { OPEN_REQUEST_BYTES = 32, ALLOC_REQUEST_BYTES = 64, ALLOC_RESULT_BYTES = 32, ALLOCATION_BYTES = 56 };
+enum { OUTCOME_BYTES = 296 };
+
+/* Protects `allocators` and each allocator's `references`. */
+static pthread_mutex_t opened = PTHREAD_MUTEX_INITIALIZER;
+static nx_allocator *allocators;
+
+const nx_mechanism nx_eager = {.name = "eager",
+                               .abi_minor = NX_MINOR,
+                               .struct_size = NX_ALLOCATOR_BYTES,
+                               .table_bytes = NX_ALLOCATOR_BYTES,
+                               .capability_flags = NX_CAPS};
+
+/* Every letter counts, so that no two rows share a number. */
+uint64_t nx_mechanism_id(const nx_mechanism *row) {
+  uint64_t id = 0xCBF29CE484222325ull; /* FNV-1a */
+  for (const char *c = row->name; *c != '\0'; c++) id = (id ^ (uint8_t)*c) * 0x100000001B3ull;
+  return id | 1u;
+}
+
+static NxmemStatus invalid(const char *text) { return nx_status(NXMEM_STATUS_INVALID_ARGUMENT, text); }
+static NxmemStatus too_short(const char *text) { return nx_status(NXMEM_STATUS_SHORT_STRUCT, text); }
+static int unusable(const void *p) { return nxmem_check_table_address((uintptr_t)p).reason != NXMEM_REASON_NONE; }
+
+/* ---- References ------------------------------------------------------------------------------------------------- */
+
+/* Change the references of an allocator that has any; returns what is left, UINT64_MAX for a stray call. */
+static uint64_t refer(nx_allocator *allocator, uint64_t delta) {
+  pthread_mutex_lock(&opened);
+  const int stray = allocator->references == 0u;
+  if (!stray) allocator->references += delta;
+  const uint64_t left = stray ? UINT64_MAX : allocator->references;
+  pthread_mutex_unlock(&opened);
+  if (stray) nx_count(NX_PROBE_STRAY_ALLOCATOR_CALLS);
+  return left;
+}
+
+static void retain_slot(void *ctx) {
+  nx_count(NX_PROBE_RETAIN_CALLS);
+  if (ctx != NULL) (void)refer(ctx, 1u);
+}
+
+static void release_slot(void *ctx) {
+  nx_allocator *allocator = ctx;
+  if (allocator == NULL || refer(allocator, UINT64_MAX) != 0u) return;
+  nx_unplace(&allocator->table);
+  nx_count(NX_PROBE_ALLOCATORS_RELEASED);
+}
+
+/* ---- Allocate --------------------------------------------------------------------------------------------------- */
+
+static NxmemStatus check_identity(const nx_allocator *allocator, uint64_t mechanism_id, NxmemDeviceId device) {
+  const nxmem_verdict same = nxmem_check_identity(mechanism_id, device, allocator->mechanism_id, allocator->device);
+  return same.reason == NXMEM_REASON_NONE ? nx_ok() : nx_status(nxmem_reason_status(same.reason), "another's object");
+}
+
+NxmemStatus nx_begin_allocate(void *ctx, const NxmemAllocRequest *request, const NxmemAllocResult *result_out) {
+  nx_count(NX_PROBE_ALLOCATE_CALLS);
+  if (ctx == NULL || unusable(request) || unusable(result_out)) return invalid("allocate: NULL or misaligned argument");
+  if (refer(ctx, 0u) == UINT64_MAX) return invalid("allocate: the allocator was released");
+  if (request->struct_size < ALLOC_REQUEST_BYTES) return too_short("allocate: request");
+  if (result_out->struct_size < ALLOC_RESULT_BYTES) return too_short("allocate: room for the result");
+  const NxmemStatus identity = check_identity(ctx, request->mechanism_id, request->device);
+  if (identity.code != NXMEM_STATUS_OK) return identity;
+  const nxmem_verdict size = nxmem_check_alloc_request(request->bytes, request->align);
+  return nx_status(nxmem_reason_status(size.reason), size.reason == NXMEM_REASON_NONE ? "" : "allocate: size");
+}
+
+void nx_write_result(NxmemAllocResult *result_out, uint8_t *ptr, uint64_t owned_bytes, uint64_t mapped_bytes) {
+  *result_out = (NxmemAllocResult){ALLOC_RESULT_BYTES, 0u, ptr, owned_bytes, mapped_bytes};
+}
+
+NxmemStatus nx_allocate(void *ctx, const NxmemAllocRequest *request, NxmemAllocResult *result_out) {
+  const NxmemStatus begun = nx_begin_allocate(ctx, request, result_out);
+  if (begun.code != NXMEM_STATUS_OK) return begun;
+  uint32_t code = NXMEM_STATUS_OK;
+  const nx_block *block = nx_block_new(ctx, request, 0u, &code);
+  if (block == NULL) return nx_status(code, "allocate: no memory, or the id is live already");
+  nx_write_result(result_out, block->ptr, request->bytes, request->bytes);
+  return nx_ok();
+}
+
+/* ---- Release ---------------------------------------------------------------------------------------------------- */
+
+static NxmemStatus begin_give_back(void *ctx, const NxmemAllocation *allocation, const void *out) {
+  if (ctx == NULL || unusable(allocation) || unusable(out)) return invalid("release: NULL or misaligned argument");
+  if (refer(ctx, 0u) == UINT64_MAX) return invalid("release: the allocator was released");
+  if (allocation->struct_size < ALLOCATION_BYTES) return too_short("release: allocation");
+  return check_identity(ctx, allocation->mechanism_id, allocation->device);
+}
+
+NxmemStatus nx_begin_deallocate(void *ctx, const NxmemAllocation *allocation, const uint64_t *unmapped_bytes_out) {
+  nx_count(NX_PROBE_DEALLOCATE_CALLS);
+  return begin_give_back(ctx, allocation, unmapped_bytes_out);
+}
+
+NxmemStatus nx_deallocate(void *ctx, const NxmemAllocation *allocation, uint64_t *unmapped_bytes_out) {
+  const NxmemStatus begun = nx_begin_deallocate(ctx, allocation, unmapped_bytes_out);
+  if (begun.code != NXMEM_STATUS_OK) return begun;
+  uint32_t code = NXMEM_STATUS_OK;
+  nx_block *block = nx_block_take(ctx, allocation, &code);
+  if (block == NULL) return nx_status(code, "deallocate: not what was allocated");
+  nx_block_free(block);
+  *unmapped_bytes_out = allocation->bytes;
+  return nx_ok();
+}
+
+NxmemStatus nx_begin_release(void *ctx, const NxmemAllocation *allocation, const NxmemReleaseOutcome *outcome_out) {
+  nx_count(NX_PROBE_RELEASE_ALLOCATION_CALLS);
+  const NxmemStatus begun = begin_give_back(ctx, allocation, outcome_out);
+  if (begun.code != NXMEM_STATUS_OK) return begun;
+  return outcome_out->struct_size < OUTCOME_BYTES ? too_short("release: room for the outcome") : begun;
+}
+
+void nx_write_outcome(NxmemReleaseOutcome *outcome_out, uint32_t state, uint64_t bytes, uint64_t unmapped_bytes,
+                      uint64_t residual_owned_bytes, NxmemStatus failure) {
+  *outcome_out = (NxmemReleaseOutcome){OUTCOME_BYTES, state, bytes, unmapped_bytes, residual_owned_bytes, failure};
+}
+
+NxmemStatus nx_release_allocation(void *ctx, const NxmemAllocation *allocation, NxmemReleaseOutcome *outcome_out) {
+  const NxmemStatus begun = nx_begin_release(ctx, allocation, outcome_out);
+  if (begun.code != NXMEM_STATUS_OK) return begun;
+  uint32_t code = NXMEM_STATUS_OK;
+  nx_block *block = nx_block_take(ctx, allocation, &code);
+  if (block == NULL) return nx_status(code, "release: not what was allocated");
+  nx_block_free(block);
+  nx_write_outcome(outcome_out, NXMEM_RELEASE_COMPLETE, allocation->bytes, allocation->bytes, 0u, nx_ok());
+  return nx_ok();
+}
+
+/* ---- Open ------------------------------------------------------------------------------------------------------- */
+
+static nx_allocator *make_allocator(const nx_mechanism *row, NxmemDeviceId device,
+                                    const NxmemHostCallbacks *callbacks) {
+  nx_allocator *allocator = calloc(1u, sizeof *allocator);
+  if (allocator == NULL) return NULL;
+  allocator->row = row;
+  allocator->mechanism_id = nx_mechanism_id(row);
+  allocator->device = device;
+  allocator->callbacks = callbacks;
+  allocator->references = row->stateless ? 0u : 1u;
+  allocator->spare_backing = (NxmemVirtualBackingVtable){.struct_size = NXMEM_BACKING_BYTES,
+                                                         .abi_minor = NX_MINOR,
+                                                         .mechanism_id = allocator->mechanism_id,
+                                                         .ctx = allocator};
+  pthread_mutex_lock(&opened);
+  allocator->next = allocators;
+  allocators = allocator;
+  pthread_mutex_unlock(&opened);
+  return allocator;
+}
+
+static void publish_table(nx_allocator *allocator) {
+  const nx_mechanism *row = allocator->row;
+  NxmemAllocatorVtable table = {.struct_size = row->struct_size,
+                                .abi_minor = row->abi_minor,
+                                .mechanism_id = allocator->mechanism_id,
+                                .device = allocator->device,
+                                .capability_flags = row->capability_flags,
+                                .name = (const uint8_t *)row->name,
+                                .ctx = allocator,
+                                .allocate = nx_allocate,
+                                .deallocate = nx_deallocate,
+                                .retain = retain_slot,
+                                .release = release_slot};
+  if ((row->capability_flags & NXMEM_CAP_STRUCTURED_RELEASE) != 0u) table.release_allocation = nx_release_allocation;
+  if (row->spoil != NULL) row->spoil(&table);
+  allocator->table = nx_place_table(row->place, row->table_bytes, &table, NX_ALLOCATOR_BYTES);
+}
+
+static NxmemStatus check_open(const nx_mechanism *row, NxmemDeviceId device, const NxmemOpenRequest *request,
+                              const NxmemAllocatorVtable **out) {
+  if (unusable(request) || unusable(out)) return invalid("open: NULL or misaligned argument");
+  if (request->struct_size < OPEN_REQUEST_BYTES) return too_short("open: request");
+  if (!nxmem_same_device(request->device, device)) return nx_status(NXMEM_STATUS_WRONG_DEVICE, "open: device");
+  if ((request->required_capability_flags & ~row->capability_flags) != 0u)
+    return nx_status(NXMEM_STATUS_UNSUPPORTED_CAPABILITY, "open: a required capability is not there");
+  return nx_ok();
+}
+
+NxmemStatus nx_open(const nx_mechanism *row, NxmemDeviceId device, const NxmemOpenRequest *request,
+                    const NxmemAllocatorVtable **out) {
+  const NxmemStatus checked = check_open(row, device, request, out);
+  if (checked.code != NXMEM_STATUS_OK) return checked;
+  nx_note(NX_PROBE_OPEN_MINOR, request->abi_minor);
+  nx_note(NX_PROBE_OPEN_CALLBACKS, request->callbacks != NULL);
+  if (row->open != NULL) return row->open(out);
+  nx_allocator *allocator = make_allocator(row, device, request->callbacks);
+  if (allocator != NULL) publish_table(allocator);
+  if (allocator == NULL || allocator->table.bytes == NULL) return nx_status(NXMEM_STATUS_OUT_OF_MEMORY, "open");
+  if (!row->stateless) nx_count(NX_PROBE_ALLOCATORS_OPENED);
+  *out = (const NxmemAllocatorVtable *)allocator->table.bytes;
+  return nx_ok();
+}
+
+__attribute__((destructor)) static void free_allocators(void) {
+  while (allocators != NULL) {
+    nx_allocator *allocator = allocators;
+    allocators = allocator->next;
+    nx_unplace(&allocator->table);
+    free(allocator);
+  }
+}

@@ -1,0 +1,158 @@
+/*
+ * scripted_base.h: the honest plugin under every scripted one, and the hooks by which a row departs from it.
+ *
+ * Attackers: none; this is what attacks. Only the rows misbehave, each in the one way its name says.
+ * Promise: whatever a row leaves alone follows the contract, and every call is counted (scripted_probe.h).
+ */
+#ifndef NXMEM_SCRIPTED_BASE_H
+#define NXMEM_SCRIPTED_BASE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "nxmem_memory_abi.h"
+#include "scripted_probe.h"
+
+#define NX_EXPORT __attribute__((visibility("default")))
+
+/* What the modules are built for; rows that are older or ahead say so themselves. */
+enum { NX_MINOR = 1, NX_ALLOCATOR_BYTES = 128, NX_ALLOCATOR_BYTES_0 = 120, NX_FACTORY_BYTES = 56 };
+
+#define NX_CAPS (NXMEM_CAP_ALLOCATOR | NXMEM_CAP_STRUCTURED_RELEASE)
+
+extern const NxmemDeviceId nx_host_device;
+extern const NxmemVersionRange nx_versions;
+
+/* ---- scripted_count.c: counters --------------------------------------------------------------------------------- */
+
+void nx_count(nx_probe what);
+void nx_uncount(nx_probe what);
+void nx_note(nx_probe what, uint64_t value);
+
+/* ---- scripted_place.c: memory that really ends where it says ---------------------------------------------------- */
+
+typedef enum nx_place {
+  NX_PLACE_HEAP = 0, /* a heap block of exactly that size */
+  NX_PLACE_GUARD = 1 /* the last byte is followed by an inaccessible page */
+} nx_place;
+
+typedef struct nx_placed {
+  uint8_t *bytes; /* NULL: out of memory */
+  size_t size;
+  nx_place place;
+} nx_placed;
+
+/* Zeroed. Starts 8-aligned where size is a multiple of 8. */
+nx_placed nx_place_bytes(nx_place place, size_t size);
+void nx_unplace(nx_placed *placed);
+
+/* An 8-aligned address in a page that stays reserved and inaccessible until the module is unloaded. */
+void *nx_forbidden_address(void);
+
+/* ---- scripted_block.c: allocations ------------------------------------------------------------------------------ */
+
+typedef struct nx_allocator nx_allocator;
+
+typedef struct nx_block {
+  struct nx_block *next;
+  const nx_allocator *owner;
+  uint64_t id;
+  uint8_t *ptr;   /* as told to the host */
+  void *raw;      /* what to free; NULL where nothing lies behind ptr */
+  uint64_t bytes; /* as requested */
+  uint64_t align; /* as requested */
+  uint32_t tries; /* releases that were refused so far */
+} nx_block;
+
+/* Take memory and keep a record; NULL: there is none, or the id is live. ptr is `skew` bytes behind an aligned raw. */
+nx_block *nx_block_new(const nx_allocator *owner, const NxmemAllocRequest *request, size_t skew, uint32_t *code_out);
+
+/* A record of an address that the caller invents. */
+nx_block *nx_block_claim(const nx_allocator *owner, const NxmemAllocRequest *request, uint8_t *ptr, uint32_t *code_out);
+
+/* The address of any live block of an allocator, or NULL. */
+uint8_t *nx_block_any(const nx_allocator *owner);
+
+/* Count a refused try; returns how many there were before. 0 also for an unknown one. */
+uint32_t nx_block_tried(const nx_allocator *owner, const NxmemAllocation *allocation);
+
+/* Take the record out when every number agrees: the caller owns the block. Else NULL and why. */
+nx_block *nx_block_take(const nx_allocator *owner, const NxmemAllocation *allocation, uint32_t *code_out);
+
+/* Free a taken block. */
+void nx_block_free(nx_block *block);
+
+/* Keep a taken block for good. It counts as live where the plugin says that it holds on to it. */
+void nx_block_park(nx_block *block, int counts_as_live);
+
+/* ---- scripted_base.c: status, negotiation, factories, allocators ------------------------------------------------ */
+
+NxmemStatus nx_status(uint32_t code, const char *text);
+NxmemStatus nx_ok(void);
+
+/* A mechanism: an honest table of a level, then what the row does to it. */
+typedef struct nx_mechanism {
+  const char *name;
+  uint32_t abi_minor;   /* declared */
+  uint32_t struct_size; /* declared */
+  uint32_t table_bytes; /* really there; bytes beyond what this version knows are 0xAA */
+  nx_place place;
+  uint64_t capability_flags;
+  int stateless;                              /* its table is malformed: no state is created, no release owed */
+  void (*spoil)(NxmemAllocatorVtable *table); /* edits the table before it is published; NULL: honest */
+  NxmemStatus (*open)(const NxmemAllocatorVtable **out); /* instead of an honest open; NULL: honest */
+} nx_mechanism;
+
+/* The context behind an allocator table. Kept until the module is unloaded, so that a stray call is counted. */
+struct nx_allocator {
+  nx_allocator *next;
+  const nx_mechanism *row;
+  uint64_t mechanism_id;
+  NxmemDeviceId device;
+  const NxmemHostCallbacks *callbacks;
+  uint64_t references;
+  nx_placed table;
+  NxmemVirtualBackingVtable spare_backing; /* a well-formed table for rows that publish one */
+};
+
+extern const nx_mechanism nx_eager;
+
+/* The same number for each open of a row; not 0. */
+uint64_t nx_mechanism_id(const nx_mechanism *row);
+
+/* The honest slots, and the pieces of them that rows use. */
+NxmemStatus nx_begin_allocate(void *ctx, const NxmemAllocRequest *request, const NxmemAllocResult *result_out);
+void nx_write_result(NxmemAllocResult *result_out, uint8_t *ptr, uint64_t owned_bytes, uint64_t mapped_bytes);
+NxmemStatus nx_allocate(void *ctx, const NxmemAllocRequest *request, NxmemAllocResult *result_out);
+NxmemStatus nx_begin_deallocate(void *ctx, const NxmemAllocation *allocation, const uint64_t *unmapped_bytes_out);
+NxmemStatus nx_deallocate(void *ctx, const NxmemAllocation *allocation, uint64_t *unmapped_bytes_out);
+NxmemStatus nx_begin_release(void *ctx, const NxmemAllocation *allocation, const NxmemReleaseOutcome *outcome_out);
+void nx_write_outcome(NxmemReleaseOutcome *outcome_out, uint32_t state, uint64_t bytes, uint64_t unmapped_bytes,
+                      uint64_t residual_owned_bytes, NxmemStatus failure);
+NxmemStatus nx_release_allocation(void *ctx, const NxmemAllocation *allocation, NxmemReleaseOutcome *outcome_out);
+
+/* A factory to publish; zero sizes mean the honest ones. */
+typedef struct nx_listing {
+  const nx_mechanism *row;
+  const uint8_t *name; /* NULL: the row's */
+  NxmemDeviceId device;
+  uint32_t abi_minor;
+  uint32_t struct_size;
+  uint32_t table_bytes;
+  nx_place place;
+  void (*spoil)(NxmemAllocatorFactoryVtable *table);
+} nx_listing;
+
+/* NULL: out of memory. */
+const NxmemAllocatorFactoryVtable *nx_publish(const nx_listing *listing);
+
+/* The honest listing of a row. */
+nx_listing nx_list(const nx_mechanism *row);
+
+/* The honest exports. */
+NxmemStatus nx_negotiate(const NxmemNegotiateRequest *request, NxmemNegotiateResponse *response);
+NxmemStatus nx_check_enumerate(const NxmemAllocatorFactoryVtable **out_factories, uint64_t max_factories,
+                               uint64_t needed, const uint64_t *out_count);
+NxmemStatus nx_report(NxmemUnloadReport *report_out);
+
+#endif /* NXMEM_SCRIPTED_BASE_H */

@@ -1,0 +1,131 @@
+/*
+ * scripted_block.c: the records of a scripted module's allocations.
+ *
+ * Attackers: none by intent; stale and foreign ids are answered as the contract says.
+ * Promise: a block is found only by owner and id, and leaves the records once; memory has exactly the size asked for.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "scripted_base.h"
+
+enum { CHAINS = 4096 };
+
+/* Protects chains and parked. */
+static pthread_mutex_t records = PTHREAD_MUTEX_INITIALIZER;
+static nx_block *chains[CHAINS];
+static nx_block *parked;
+
+static nx_block **chain_of(uint64_t id) { return &chains[(id * 0x9E3779B97F4A7C15ull) >> 52]; }
+
+static nx_block **find_locked(const nx_allocator *owner, uint64_t id) {
+  for (nx_block **link = chain_of(id); *link != NULL; link = &(*link)->next)
+    if ((*link)->id == id && (*link)->owner == owner) return link;
+  return NULL;
+}
+
+/* 0 where the id is live already. */
+static int keep(nx_block *block) {
+  pthread_mutex_lock(&records);
+  const int fresh = find_locked(block->owner, block->id) == NULL;
+  if (fresh) {
+    nx_block **chain = chain_of(block->id);
+    block->next = *chain;
+    *chain = block;
+    nx_count(NX_PROBE_LIVE_ALLOCATIONS);
+  }
+  pthread_mutex_unlock(&records);
+  return fresh;
+}
+
+static nx_block *record(const nx_allocator *owner, const NxmemAllocRequest *request, uint8_t *ptr, void *raw,
+                        uint32_t *code_out) {
+  nx_block *block = malloc(sizeof *block);
+  *code_out = NXMEM_STATUS_OUT_OF_MEMORY;
+  if (block == NULL) return NULL;
+  *block = (nx_block){NULL, owner, request->allocation_id, ptr, raw, request->bytes, request->align, 0u};
+  *code_out = NXMEM_STATUS_OK;
+  if (keep(block)) return block;
+  *code_out = NXMEM_STATUS_INVALID_ARGUMENT;
+  free(block);
+  return NULL;
+}
+
+nx_block *nx_block_new(const nx_allocator *owner, const NxmemAllocRequest *request, size_t skew, uint32_t *code_out) {
+  const uint64_t align = request->align < sizeof(void *) ? sizeof(void *) : request->align;
+  void *raw = NULL;
+  *code_out = NXMEM_STATUS_OUT_OF_MEMORY;
+  if (request->bytes > PTRDIFF_MAX || align > PTRDIFF_MAX) return NULL;
+  if (posix_memalign(&raw, align, request->bytes + skew) != 0) return NULL;
+  nx_block *block = record(owner, request, (uint8_t *)raw + skew, raw, code_out);
+  if (block == NULL) free(raw);
+  return block;
+}
+
+nx_block *nx_block_claim(const nx_allocator *owner, const NxmemAllocRequest *request, uint8_t *ptr,
+                         uint32_t *code_out) {
+  return record(owner, request, ptr, NULL, code_out);
+}
+
+uint8_t *nx_block_any(const nx_allocator *owner) {
+  uint8_t *ptr = NULL;
+  pthread_mutex_lock(&records);
+  for (size_t i = 0u; i < CHAINS && ptr == NULL; i++)
+    for (const nx_block *block = chains[i]; block != NULL && ptr == NULL; block = block->next)
+      if (block->owner == owner) ptr = block->ptr;
+  pthread_mutex_unlock(&records);
+  return ptr;
+}
+
+uint32_t nx_block_tried(const nx_allocator *owner, const NxmemAllocation *allocation) {
+  pthread_mutex_lock(&records);
+  nx_block **link = find_locked(owner, allocation->allocation_id);
+  const uint32_t before = link == NULL ? 0u : (*link)->tries++;
+  pthread_mutex_unlock(&records);
+  return before;
+}
+
+static int matches(const nx_block *block, const NxmemAllocation *allocation) {
+  return block->ptr == allocation->ptr && block->bytes == allocation->bytes && block->align == allocation->align;
+}
+
+nx_block *nx_block_take(const nx_allocator *owner, const NxmemAllocation *allocation, uint32_t *code_out) {
+  nx_block *block = NULL;
+  *code_out = NXMEM_STATUS_UNKNOWN_ALLOCATION;
+  pthread_mutex_lock(&records);
+  nx_block **link = find_locked(owner, allocation->allocation_id);
+  if (link != NULL) {
+    *code_out = matches(*link, allocation) ? NXMEM_STATUS_OK : NXMEM_STATUS_INVALID_ARGUMENT;
+    if (*code_out == NXMEM_STATUS_OK) {
+      block = *link;
+      *link = block->next;
+    }
+  }
+  pthread_mutex_unlock(&records);
+  return block;
+}
+
+void nx_block_free(nx_block *block) {
+  free(block->raw);
+  free(block);
+  nx_uncount(NX_PROBE_LIVE_ALLOCATIONS);
+}
+
+void nx_block_park(nx_block *block, int counts_as_live) {
+  pthread_mutex_lock(&records);
+  block->next = parked;
+  parked = block;
+  pthread_mutex_unlock(&records);
+  nx_count(NX_PROBE_PARKED_BLOCKS);
+  if (!counts_as_live) nx_uncount(NX_PROBE_LIVE_ALLOCATIONS);
+}
+
+__attribute__((destructor)) static void free_parked(void) {
+  while (parked != NULL) {
+    nx_block *block = parked;
+    parked = block->next;
+    free(block->raw);
+    free(block);
+  }
+}
