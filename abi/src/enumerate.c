@@ -13,8 +13,17 @@ uint32_t nxmem_factories_transferred(uint64_t reported) {
 }
 
 /* The lowest index at which entries[index] stands; index itself where it stands nowhere below. */
+/*@ requires readable: \valid_read(entries + (0 .. index));
+    assigns \nothing;
+    ensures within: \result <= index;
+    ensures same: entries[\result] == entries[index];
+    ensures lowest: NX_NOT_BELOW(entries, index, \result); */
 static uint32_t first_index_of(const uintptr_t *entries, uint32_t index) {
   uint32_t i = 0u;
+  /*@ loop invariant within: i <= index;
+      loop invariant not_below: NX_NOT_BELOW(entries, index, i);
+      loop assigns i;
+      loop variant index - i; */
   while (i < index && entries[i] != entries[index]) i++;
   return i;
 }
@@ -27,6 +36,10 @@ nxmem_verdict nxmem_check_factories(const uintptr_t *entries, uint64_t reported)
   if (reported > NXMEM_FACTORIES_MAX)
     return nx_verdict(NXMEM_REASON_TOO_MANY, 0u, reported, NXMEM_FACTORIES_MAX);
   const uint32_t count = (uint32_t)reported;
+  /*@ loop invariant within: i <= count;
+      loop invariant owed: NX_ALL_OWED(entries, i);
+      loop assigns i;
+      loop variant count - i; */
   for (uint32_t i = 0u; i < count; i++) {
     if (entries[i] == 0u) return nx_verdict(NXMEM_REASON_NULL_POINTER, i, 0u, 0u);
     const uint32_t first = first_index_of(entries, i);

@@ -15,6 +15,8 @@ _Static_assert(AT_ALLOCATION_MECHANISM == offsetof(NxmemAllocation, mechanism_id
 _Static_assert(AT_ALLOCATION_DEVICE == offsetof(NxmemAllocation, device), "device");
 #endif
 
+/*@ assigns \nothing;
+    ensures exact: \result == NX_DEVICE_NUMBER(device); */
 static uint64_t device_number(NxmemDeviceId device) {
   return (uint64_t)device.tier * 4294967296u + (uint64_t)device.index;
 }

@@ -28,25 +28,95 @@ typedef enum nxmem_slot_state {
   NXMEM_SLOT_RETIRED = 5 /* its generation is used up; never handed out again */
 } nxmem_slot_state;
 
+#ifdef __FRAMAC__
+#define NX_TWO_32 4294967296
+#define NX_WORD_GENERATION(w) ((w) / NX_TWO_32)
+#define NX_WORD_USERS(w) ((w) / 256 % 16777216)
+#define NX_WORD_STATE(w) ((w) % 256)
+#define NX_SAME_GENERATION(w, h) (NX_WORD_GENERATION(w) == (h) / NX_TWO_32)
+#endif
 /* slot below 2^32 - 1. */
+/*@ requires nameable: slot < 4294967295;
+    assigns \nothing;
+    ensures exact: \result == generation * NX_TWO_32 + slot + 1;
+    ensures never_null: \result != 0;
+    ensures names_generation: \result / NX_TWO_32 == generation;
+    ensures names_slot: \result % NX_TWO_32 == slot + 1; */
 uint64_t nxmem_handle_make(uint32_t slot, uint32_t generation);
+/*@ assigns \nothing;
+    ensures exact: \result == handle / NX_TWO_32; */
 uint32_t nxmem_handle_generation(uint64_t handle);
 
 /* The slot a handle names, or UINT32_MAX for one that names none (0, or no slot part). */
+/*@ assigns \nothing;
+    behavior names_one:
+      assumes slot_part: handle % NX_TWO_32 != 0;
+      ensures exact: \result == handle % NX_TWO_32 - 1;
+      ensures nameable: \result < 4294967295;
+    behavior names_none:
+      assumes no_slot_part: handle % NX_TWO_32 == 0;
+      ensures none: \result == 4294967295;
+    complete behaviors;
+    disjoint behaviors; */
 uint32_t nxmem_handle_slot(uint64_t handle);
 
 /* users at most NXMEM_USERS_MAX, state at most 255. */
+/*@ requires users_fit: users <= NXMEM_USERS_MAX;
+    requires state_fits: state <= 255;
+    assigns \nothing;
+    ensures exact: \result == generation * NX_TWO_32 + users * 256 + state;
+    ensures holds_generation: NX_WORD_GENERATION(\result) == generation;
+    ensures holds_users: NX_WORD_USERS(\result) == users;
+    ensures holds_state: NX_WORD_STATE(\result) == state; */
 uint64_t nxmem_word_make(uint32_t generation, uint32_t users, uint32_t state);
+/*@ assigns \nothing;
+    ensures exact: \result == NX_WORD_GENERATION(word); */
 uint32_t nxmem_word_generation(uint64_t word);
+/*@ assigns \nothing;
+    ensures exact: \result == NX_WORD_USERS(word);
+    ensures bounded: \result <= NXMEM_USERS_MAX; */
 uint32_t nxmem_word_users(uint64_t word);
+/*@ assigns \nothing;
+    ensures exact: \result == NX_WORD_STATE(word);
+    ensures bounded: \result <= 255; */
 uint32_t nxmem_word_state(uint64_t word);
 
 /*
  * May the object that `handle` names be taken through this word? STALE_HANDLE (another generation), WRONG_STATE (not LIVE), IN_USE (users inside).
  */
+/*@ assigns \nothing;
+    behavior stale:
+      assumes moved_on: !NX_SAME_GENERATION(word, handle);
+      ensures refused: NX_VERDICT_IS(\result, NXMEM_REASON_STALE_HANDLE, 0, handle / NX_TWO_32,
+                                     NX_WORD_GENERATION(word));
+    behavior not_live:
+      assumes present: NX_SAME_GENERATION(word, handle);
+      assumes other_state: NX_WORD_STATE(word) != NXMEM_SLOT_LIVE;
+      ensures refused: NX_VERDICT_IS(\result, NXMEM_REASON_WRONG_STATE, 0, NX_WORD_STATE(word), NXMEM_SLOT_LIVE);
+    behavior in_use:
+      assumes present: NX_SAME_GENERATION(word, handle);
+      assumes live: NX_WORD_STATE(word) == NXMEM_SLOT_LIVE;
+      assumes users: NX_WORD_USERS(word) != 0;
+      ensures refused: NX_VERDICT_IS(\result, NXMEM_REASON_IN_USE, 0, NX_WORD_USERS(word), 0);
+    behavior claimable:
+      assumes present: NX_SAME_GENERATION(word, handle);
+      assumes live: NX_WORD_STATE(word) == NXMEM_SLOT_LIVE;
+      assumes nobody: NX_WORD_USERS(word) == 0;
+      ensures accepted: NX_ACCEPTED(\result);
+    complete behaviors;
+    disjoint behaviors; */
 nxmem_verdict nxmem_check_claim(uint64_t word, uint64_t handle);
 
 /* The word of a slot that becomes free: the next generation and FREE, or RETIRED with the same one where it would wrap. */
+/*@ assigns \nothing;
+    behavior next_generation:
+      assumes room: NX_WORD_GENERATION(word) < 4294967295;
+      ensures exact: \result == (NX_WORD_GENERATION(word) + 1) * NX_TWO_32 + NXMEM_SLOT_FREE;
+    behavior retired:
+      assumes used_up: NX_WORD_GENERATION(word) == 4294967295;
+      ensures exact: \result == 4294967295 * NX_TWO_32 + NXMEM_SLOT_RETIRED;
+    complete behaviors;
+    disjoint behaviors; */
 uint64_t nxmem_word_freed(uint64_t word);
 
 #ifdef __cplusplus
