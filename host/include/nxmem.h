@@ -125,7 +125,7 @@ typedef struct nxmem_host_counts {
   uint64_t owned_bytes;          /* charged now */
   uint64_t mapped_bytes;         /* charged now */
   uint64_t contract_violations;  /* answers that the core refused */
-  uint64_t refused_callbacks;    /* callbacks with an invented, stale or closed context, or for work not outstanding */
+  uint64_t refused_callbacks;    /* callbacks for work not outstanding, and those of the whole process whose context names nothing */
   uint64_t unpaid_debts;         /* objects whose release could not be found */
   uint64_t forced_leaks;         /* modules kept mapped for good */
 } nxmem_host_counts;

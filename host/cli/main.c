@@ -1,0 +1,92 @@
+/*
+ * main.c: the nxmem command: finds the subcommand and checks at the end that what was written arrived.
+ * Attackers: the command line. What subcommands read is theirs to judge.
+ * Promise: exit codes as exit_codes.h says, also when standard output is closed or full.
+ */
+#include <argp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "commands.h"
+#include "exit_codes.h"
+#include "nxmem.h"
+#include "report.h"
+#include "text.h"
+
+typedef struct subcommand {
+  const char *name;
+  char *full_name; /* argv[0] of the subcommand */
+  int (*run)(int argc, char **argv);
+} subcommand;
+
+static char inspect_name[] = "nxmem inspect", run_name[] = "nxmem run";
+
+static const subcommand SUBCOMMANDS[] = {{"inspect", inspect_name, nx_inspect}, {"run", run_name, nx_run}};
+
+enum { SUBCOMMAND_COUNT = sizeof SUBCOMMANDS / sizeof SUBCOMMANDS[0] };
+
+static const char DOC[] =
+    "Look at memory plugins without running them, and drive them from behind a boundary.\n\n"
+    "  inspect FILE   what a plugin file holds; none of its code runs\n"
+    "  run FILE       load it, judge it, exercise it, unload it, show every step\n\n"
+    "'nxmem SUBCOMMAND --help' shows what each one takes.\v" NX_EXIT_CODES_HELP;
+
+typedef struct choice {
+  int at; /* index of the subcommand's word in argv; 0: none */
+} choice;
+
+static error_t parse(int key, char *word, struct argp_state *state) {
+  choice *out = state->input;
+  (void)word;
+  if (key != ARGP_KEY_ARG) return ARGP_ERR_UNKNOWN;
+  out->at = state->next - 1;
+  state->next = state->argc;
+  return 0;
+}
+
+static const struct argp PARSER = {.parser = parse, .args_doc = "SUBCOMMAND [ARGUMENT...]", .doc = DOC};
+
+static void print_version(FILE *stream, struct argp_state *state) {
+  (void)state;
+  fprintf(stream, "nxmem %s, memory ABI %u.%u\n", NXMEM_VERSION, NXMEM_ABI_VERSION_MAJOR, NXMEM_ABI_VERSION_MINOR);
+}
+
+static int unknown_subcommand(const char *word) {
+  char *shown = nx_show_text(word);
+  fprintf(stderr, "nxmem: found subcommand '%s', need one of:", shown);
+  for (size_t i = 0; i < SUBCOMMAND_COUNT; i++) fprintf(stderr, " %s", SUBCOMMANDS[i].name);
+  fputs("; 'nxmem --help' says what each does\n", stderr);
+  free(shown);
+  return NX_EXIT_USAGE;
+}
+
+static int dispatch(int argc, char **argv) {
+  for (size_t i = 0; i < SUBCOMMAND_COUNT; i++) {
+    if (strcmp(argv[0], SUBCOMMANDS[i].name) != 0) continue;
+    argv[0] = SUBCOMMANDS[i].full_name;
+    return SUBCOMMANDS[i].run(argc, argv);
+  }
+  return unknown_subcommand(argv[0]);
+}
+
+/* --help and --version end inside argp: this is the one place that sees their output fail. */
+static void check_standard_output(void) {
+  if (nx_check_output(stdout)) _exit(NX_EXIT_COULD_NOT_RUN);
+}
+
+int main(int argc, char **argv) {
+  choice chosen = {0};
+  char self[] = "nxmem";
+  signal(SIGPIPE, SIG_IGN);
+  atexit(check_standard_output);
+  argp_err_exit_status = NX_EXIT_USAGE;
+  argp_program_version_hook = print_version;
+  if (argc > 0) argv[0] = self;
+  if (argp_parse(&PARSER, argc, argv, ARGP_IN_ORDER, NULL, &chosen)) return NX_EXIT_USAGE;
+  if (chosen.at) return dispatch(argc - chosen.at, argv + chosen.at);
+  argp_help(&PARSER, stderr, ARGP_HELP_SHORT_USAGE | ARGP_HELP_PRE_DOC | ARGP_HELP_SEE, self);
+  return NX_EXIT_USAGE;
+}

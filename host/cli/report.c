@@ -1,0 +1,193 @@
+/*
+ * report.c: rows of facts as aligned lines or as one JSON document, from one data flow.
+ * Attackers: texts of a plugin inside the rows; they arrive escaped.
+ * Promise: both forms show the same facts; a failed write is noticed.
+ */
+#include "report.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "exit_codes.h"
+#include "nxmem.h"
+#include "text.h"
+
+static const char *const VERDICT_WORD[NX_ROW_VERDICTS] = {"ok", "note", "warning", "refused"};
+
+/* Columns: the longest verdict. */
+enum { VERDICT_WIDTH = 7 };
+
+static json_t *must(json_t *value) {
+  if (!value) nx_out_of_memory();
+  return value;
+}
+
+void nx_set(json_t *row, const char *key, json_t *value) {
+  if (json_object_set_new(row, key, must(value))) nx_out_of_memory();
+}
+
+static json_t *text_value(const char *text) {
+  json_t *value = json_string(text);
+  if (value) return value;
+  char *shown = nx_show_text(text);
+  value = json_string(shown);
+  free(shown);
+  return must(value);
+}
+
+void nx_set_text(json_t *row, const char *key, const char *text) { nx_set(row, key, text_value(text)); }
+
+void nx_set_flag(json_t *row, const char *key, int on) { nx_set(row, key, json_boolean(on)); }
+
+void nx_set_number(json_t *row, const char *key, uint64_t number) {
+  char digits[24];
+  if (number <= INT64_MAX) {
+    nx_set(row, key, json_integer((json_int_t)number));
+    return;
+  }
+  snprintf(digits, sizeof digits, "%" PRIu64, number);
+  nx_set_text(row, key, digits);
+}
+
+void nx_append_text(json_t *array, const char *text) {
+  if (json_array_append_new(array, text_value(text))) nx_out_of_memory();
+}
+
+json_t *nx_row(const char *name, nx_row_verdict verdict) {
+  json_t *row = must(json_object());
+  nx_set_text(row, "name", name);
+  nx_set_text(row, "verdict", VERDICT_WORD[verdict]);
+  return row;
+}
+
+void nx_report_begin(nx_report *report, const nx_report_style *style, const char *file, int as_json) {
+  *report = (nx_report){.out = stdout, .command = style->command, .as_json = as_json, .name_width = style->name_width};
+  report->root = must(json_object());
+  nx_set_text(report->root, "command", style->command);
+  nx_set_text(report->root, "version", NXMEM_VERSION);
+  nx_set_text(report->root, "file", file);
+  report->rows = must(json_array());
+  nx_set(report->root, style->rows_key, json_incref(report->rows));
+  if (!as_json) fprintf(report->out, "%s\n", file);
+}
+
+/* ---- Lines ------------------------------------------------------------------------------------------------------- */
+
+static void print_value(FILE *out, const json_t *value);
+
+static void print_array(FILE *out, const json_t *array) {
+  if (json_array_size(array) == 0) fputs("none", out);
+  for (size_t i = 0; i < json_array_size(array); i++) {
+    if (i) fputc(' ', out);
+    print_value(out, json_array_get(array, i));
+  }
+}
+
+static void print_value(FILE *out, const json_t *value) {
+  if (json_is_string(value)) fputs(json_string_value(value), out);
+  if (json_is_integer(value)) fprintf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+  if (json_is_boolean(value)) fputs(json_is_true(value) ? "yes" : "no", out);
+  if (json_is_null(value)) fputs("none", out);
+  if (json_is_array(value)) print_array(out, value);
+}
+
+/* "owned_bytes" reads "owned bytes"; a row's main "value" needs no key. */
+static void print_key(FILE *out, const char *key) {
+  if (!strcmp(key, "value")) return;
+  for (; *key; key++) fputc(*key == '_' ? ' ' : *key, out);
+  fputc(' ', out);
+}
+
+static void print_facts(FILE *out, json_t *row, int skip) {
+  const char *separator = "", *key;
+  json_t *value;
+  json_object_foreach(row, key, value) {
+    if (skip-- > 0 || json_is_object(value) || !strcmp(key, "message") || !strcmp(key, "result")) continue;
+    fputs(separator, out);
+    print_key(out, key);
+    print_value(out, value);
+    separator = ", ";
+  }
+  json_t *message = json_object_get(row, "message");
+  if (!message) message = json_object_get(json_object_get(row, "error"), "message");
+  if (message) fprintf(out, "%s%s", *separator ? ": " : "", json_string_value(message));
+}
+
+static void print_row(const nx_report *report, json_t *row) {
+  enum { NAME_AND_VERDICT = 2 };
+  fprintf(report->out, "  %-*s  %-*s  ", VERDICT_WIDTH, json_string_value(json_object_get(row, "verdict")),
+          report->name_width, json_string_value(json_object_get(row, "name")));
+  print_facts(report->out, row, NAME_AND_VERDICT);
+  fputc('\n', report->out);
+  fflush(report->out);
+}
+
+static void keep_row(nx_report *report, json_t *row) {
+  const char *word = json_string_value(json_object_get(row, "verdict"));
+  for (int i = 0; i < NX_ROW_VERDICTS; i++) report->count[i] += !strcmp(word, VERDICT_WORD[i]);
+  if (json_array_append_new(report->rows, row)) nx_out_of_memory();
+}
+
+void nx_report_add(nx_report *report, json_t *row) {
+  if (!report->as_json) print_row(report, row);
+  keep_row(report, row);
+}
+
+void nx_report_problem(nx_report *report, json_t *row, const char *message) {
+  fflush(report->out);
+  nx_set_text(report->root, "message", message);
+  fprintf(stderr, "nxmem %s: %s: %s\n", report->command, json_string_value(json_object_get(report->root, "file")),
+          json_string_value(json_object_get(report->root, "message")));
+  if (row) keep_row(report, row);
+}
+
+/* ---- The end ----------------------------------------------------------------------------------------------------- */
+
+static void print_last_line(nx_report *report) {
+  const char *result = json_string_value(json_object_get(report->root, "result"));
+  const json_t *unmapped = json_object_get(report->root, "unmapped");
+  fprintf(report->out, "%s: %u ok, %u notes, %u warnings, %u refused", result, report->count[NX_ROW_OK],
+          report->count[NX_ROW_NOTE], report->count[NX_ROW_WARNING], report->count[NX_ROW_REFUSED]);
+  if (unmapped) fputs(json_is_true(unmapped) ? "; unmapped: yes" : "; unmapped: no, resident", report->out);
+  fputc('\n', report->out);
+}
+
+int nx_report_own_output(nx_report *report) {
+  fflush(stdout);
+  int real = dup(STDOUT_FILENO);
+  if (real < 0) return -1;
+  FILE *out = fdopen(real, "w");
+  if (!out || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
+    out ? fclose(out) : close(real);
+    return -1;
+  }
+  report->out = out;
+  return 0;
+}
+
+int nx_check_output(FILE *out) {
+  errno = 0;
+  if (!fflush(out) && !ferror(out)) return 0;
+  int cause = errno ? errno : EIO;
+  fprintf(stderr, "nxmem: could not write to standard output: %s; free space or fix where it goes, then try again\n",
+          strerror(cause));
+  return -1;
+}
+
+int nx_report_end(nx_report *report, int exit_code) {
+  nx_set_number(report->root, "exit_code", (uint64_t)exit_code);
+  if (report->as_json) {
+    json_dumpf(report->root, report->out, JSON_INDENT(2));
+    fputc('\n', report->out);
+  } else if (!json_object_get(report->root, "message")) {
+    print_last_line(report);
+  }
+  json_decref(report->rows);
+  json_decref(report->root);
+  int failed = nx_check_output(report->out);
+  if (report->out != stdout) fclose(report->out);
+  return failed ? NX_EXIT_COULD_NOT_RUN : exit_code;
+}

@@ -1,0 +1,23 @@
+/*
+ * text.h: bytes that came from outside (file names, strings of an ELF file) made fit for a terminal and for JSON.
+ * Attackers: a file name or a string table with control bytes, terminal escapes, invalid UTF-8 or megabytes of text.
+ * Promise: what comes out is one line of printable UTF-8 of bounded length; the caller owns it and gives it to free().
+ */
+#ifndef NXMEM_CLI_TEXT_H
+#define NXMEM_CLI_TEXT_H
+
+#include <stddef.h>
+
+/* Escaped copy of `length` bytes; text beyond 4096 bytes is cut and ends in "...". Ends the process when memory is out. */
+char *nx_show(const void *bytes, size_t length);
+
+/* nx_show() of a C string. */
+char *nx_show_text(const char *text);
+
+/* What `bytes` are, as lower-case hexadecimal. */
+char *nx_show_hex(const void *bytes, size_t length);
+
+/* "nxmem: out of memory ..." on stderr, exit code 3: the command holds nothing that others need. */
+_Noreturn void nx_out_of_memory(void);
+
+#endif /* NXMEM_CLI_TEXT_H */

@@ -1,0 +1,311 @@
+/*
+ * allocation.c: allocate and release: one funnel each.
+ *
+ * Attackers: a plugin that answers OK with impossible addresses or numbers; callers with stale, foreign or doubled handles.
+ * Promise: a slot is owned by one thread from ALLOCATING to LIVE and from RELEASING to its end, so each allocation is entered once and settled once.
+ */
+#include "allocation.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "error.h"
+#include "nxmem/handle.h"
+#include "nxmem/outcome.h"
+#include "nxmem/status.h"
+
+static uint64_t get(_Atomic uint64_t *field) { return atomic_load_explicit(field, memory_order_relaxed); }
+static void put(_Atomic uint64_t *field, uint64_t value) { atomic_store_explicit(field, value, memory_order_relaxed); }
+
+static nx_host *host_of(nx_allocator *a) { return nx_host_of(atomic_load_explicit(&a->host, memory_order_relaxed)); }
+
+static void count_violation(nx_allocator *a) { nx_count(&host_of(a)->violations); }
+
+/* The allocation as the plugin knows it. */
+static NxmemAllocation describe(nx_allocator *a, nx_allocation *record) {
+  const NxmemAllocation described = {
+      .struct_size = sizeof described,
+      .reserved = 0,
+      .mechanism_id = a->table.mechanism_id,
+      .allocation_id = nx_slot_handle(&record->slot),
+      .device = a->table.device,
+      .ptr = atomic_load_explicit(&record->ptr, memory_order_relaxed),
+      .bytes = get(&record->bytes),
+      .align = get(&record->align),
+  };
+  return described;
+}
+
+/* Out of everybody's hands for good; its charge stays. */
+static void quarantine(nx_allocator *a, nx_allocation *record) {
+  atomic_fetch_add(&a->quarantined, 1u);
+  atomic_fetch_add(&a->quarantined_bytes, get(&record->bytes));
+  nx_slot_set(&record->slot, NXMEM_SLOT_QUARANTINED);
+}
+
+/* ---- Release ------------------------------------------------------------------------------------------------------ */
+
+/* What a release slot answered, read once. */
+typedef struct release_answer {
+  nxmem_release_fate fate;
+  uint64_t reported; /* unmapped bytes */
+  NxmemStatus status;
+} release_answer;
+
+static void release_structured(nx_allocator *a, const NxmemAllocation *allocation, release_answer *out) {
+  NxmemReleaseOutcome outcome;
+  memset(&outcome, 0, sizeof outcome);
+  outcome.struct_size = sizeof outcome;
+  outcome.state = NXMEM_UNWRITTEN_STATE;
+  outcome.allocation_bytes = NXMEM_UNWRITTEN_COUNT;
+  outcome.unmapped_bytes = NXMEM_UNWRITTEN_COUNT;
+  outcome.residual_owned_bytes = NXMEM_UNWRITTEN_COUNT;
+  const NxmemStatus answer = a->table.release_allocation(a->table.ctx, allocation, &outcome);
+  nxmem_status_take(&answer, &out->status);
+  NxmemReleaseOutcome taken;
+  nxmem_outcome_take(&outcome, &taken);
+  out->reported = taken.unmapped_bytes;
+  out->fate = nxmem_judge_release(out->status.code, taken.state);
+  if (out->status.code == NXMEM_STATUS_OK && out->fate == NXMEM_FATE_LIVE) out->status = taken.failure;
+}
+
+static void release_plain(nx_allocator *a, const NxmemAllocation *allocation, release_answer *out) {
+  uint64_t unmapped = NXMEM_UNWRITTEN_COUNT;
+  const NxmemStatus answer = a->table.deallocate(a->table.ctx, allocation, &unmapped);
+  nxmem_status_take(&answer, &out->status);
+  out->reported = *(volatile uint64_t *)&unmapped;
+  out->fate = nxmem_judge_deallocate(out->status.code);
+}
+
+/* Negotiated level, table level and capability all decide: the core has masked the flag and nulled the slot where any of them forbids it. */
+static void enter_release(nx_allocator *a, nx_allocation *record, release_answer *out) {
+  const NxmemAllocation allocation = describe(a, record);
+  if ((a->effective & NXMEM_CAP_STRUCTURED_RELEASE) != 0)
+    release_structured(a, &allocation, out);
+  else
+    release_plain(a, &allocation, out);
+}
+
+/* Credit what was reported, never more than was charged; the rest of the charge joins the residual. */
+static void refund(nx_allocator *a, nx_allocation *record, uint64_t reported) {
+  nxmem_refund split;
+  uint64_t residual = atomic_load(&a->residual);
+  do {
+    nxmem_settle_refund(reported, get(&record->mapped), residual, &split);
+  } while (!atomic_compare_exchange_weak(&a->residual, &residual, residual - split.from_residual + split.left));
+  atomic_fetch_sub(&a->mapped, split.from_charge + split.from_residual);
+  atomic_fetch_sub(&a->owned, get(&record->owned));
+  if (split.excess != 0) count_violation(a);
+}
+
+static void settle(nx_allocator *a, nx_allocation *record, const release_answer *answer) {
+  if (answer->fate == NXMEM_FATE_GONE) {
+    refund(a, record, answer->reported);
+    nx_table_give(&nx_allocations, &record->slot);
+  } else {
+    quarantine(a, record);
+  }
+  atomic_fetch_sub(&a->live, 1u);
+}
+
+static nxmem_result release_claimed(nx_allocator *a, nx_allocation *record, nxmem_error *error) {
+  release_answer answer;
+  enter_release(a, record, &answer);
+  if (answer.fate == NXMEM_FATE_LIVE) {
+    const nxmem_result r = nx_fail_status(error, NXMEM_ERR_PLUGIN, &answer.status, "release: still live");
+    nx_slot_set(&record->slot, NXMEM_SLOT_LIVE);
+    return r;
+  }
+  settle(a, record, &answer);
+  if (answer.fate == NXMEM_FATE_GONE) return NXMEM_OK;
+  return nx_fail_status(error, NXMEM_ERR_QUARANTINED, &answer.status, "release: quarantined");
+}
+
+static nxmem_result refuse_claim(nxmem_verdict v, nxmem_error *error) {
+  const int in_transit = v.reason == NXMEM_REASON_WRONG_STATE && v.found == NXMEM_SLOT_RELEASING;
+  if (in_transit || v.reason == NXMEM_REASON_IN_USE)
+    return nx_fail_verdict(error, NXMEM_ERR_BUSY, v, "release: another thread is at it");
+  if (v.reason == NXMEM_REASON_WRONG_STATE && v.found == NXMEM_SLOT_QUARANTINED)
+    return nx_fail_verdict(error, NXMEM_ERR_QUARANTINED, v, "release: quarantined before");
+  return nx_fail_verdict(error, NXMEM_ERR_STALE_HANDLE, v, "release: not a live allocation");
+}
+
+static nxmem_result mismatch(const char *what, uint64_t found, uint64_t needed, nxmem_error *error) {
+  (void)nx_fail(error, NXMEM_ERR_MISMATCH, "release: %s: found 0x%" PRIx64 ", needed 0x%" PRIx64, what, found, needed);
+  if (error != NULL) {
+    error->found = found;
+    error->needed = needed;
+  }
+  return NXMEM_ERR_MISMATCH;
+}
+
+/* What the caller says about the allocation against the record, before the slot is claimed. */
+static nxmem_result check_named(nx_allocation *record, const nxmem_allocation *named,
+                                const nxmem_release_options *options, nxmem_error *error) {
+  const void *ptr = atomic_load_explicit(&record->ptr, memory_order_relaxed);
+  if (named->ptr != ptr) return mismatch("address", (uint64_t)(uintptr_t)named->ptr, (uint64_t)(uintptr_t)ptr, error);
+  if (options == NULL) return NXMEM_OK;
+  if (options->bytes != 0 && options->bytes != get(&record->bytes))
+    return mismatch("bytes", options->bytes, get(&record->bytes), error);
+  if (options->align != 0 && options->align != get(&record->align))
+    return mismatch("alignment", options->align, get(&record->align), error);
+  return NXMEM_OK;
+}
+
+static nxmem_result release_entered(nx_allocator *a, uint64_t owner, nxmem_allocation named,
+                                    const nxmem_release_options *options, nxmem_error *error) {
+  nx_allocation *record = (nx_allocation *)(void *)nx_table_find(&nx_allocations, named.id);
+  if (record == NULL) return nx_fail(error, NXMEM_ERR_STALE_HANDLE, "release: the handle was never issued");
+  nxmem_verdict v = nxmem_check_claim(atomic_load(&record->slot.word), named.id);
+  if (v.reason != NXMEM_REASON_NONE) return refuse_claim(v, error);
+  if (get(&record->owner) != owner)
+    return nx_fail(error, NXMEM_ERR_WRONG_OWNER, "release: found an allocation of another allocator");
+  const nxmem_result checked = check_named(record, &named, options, error);
+  if (checked != NXMEM_OK) return checked;
+  if (nx_slot_move(&record->slot, named.id, NXMEM_SLOT_LIVE, NXMEM_SLOT_RELEASING))
+    return release_claimed(a, record, error);
+  v = nxmem_check_claim(atomic_load(&record->slot.word), named.id);
+  if (v.reason == NXMEM_REASON_NONE) v.reason = NXMEM_REASON_IN_USE; /* another release came and failed in between */
+  return refuse_claim(v, error);
+}
+
+nxmem_result nxmem_release(nxmem_allocator allocator, nxmem_allocation allocation, const nxmem_release_options *options,
+                           nxmem_error *error) {
+  nx_allocator *a = NULL;
+  nxmem_result r = nx_allocator_enter(allocator, &a, error);
+  if (r != NXMEM_OK) return r;
+  r = release_entered(a, allocator.id, allocation, options, error);
+  nx_allocator_leave(a);
+  return r;
+}
+
+void nx_allocations_hand_back(nx_allocator *a) {
+  const uint64_t owner = nx_slot_handle(&a->slot);
+  const uint32_t count = atomic_load(&nx_allocations.count);
+  for (uint32_t i = 0; i < count; i++) {
+    nx_allocation *record = (nx_allocation *)(void *)nx_table_at(&nx_allocations, i);
+    if (get(&record->owner) != owner) continue;
+    if (!nx_slot_move(&record->slot, nx_slot_handle(&record->slot), NXMEM_SLOT_LIVE, NXMEM_SLOT_RELEASING)) continue;
+    release_answer answer;
+    enter_release(a, record, &answer);
+    settle(a, record, &answer); /* closing leaves nothing live: a refusal is quarantine here */
+  }
+}
+
+/* ---- Allocate ----------------------------------------------------------------------------------------------------- */
+
+/* Add to a total that stays at most NXMEM_TOTAL_MAX; 0 where it would not. */
+static int charge(nx_counter *total, uint64_t bytes) {
+  uint64_t before = atomic_load(total);
+  do {
+    if (bytes > NXMEM_TOTAL_MAX - before) return 0;
+  } while (!atomic_compare_exchange_weak(total, &before, before + bytes));
+  return 1;
+}
+
+/* Judge an OK answer and charge it. Another thread may use up the room between judgement and charge: then the judgement is made again. */
+static nxmem_verdict judge_and_charge(nx_allocator *a, const NxmemAllocResult *result, uint64_t bytes, uint64_t align) {
+  for (;;) {
+    const nxmem_verdict v =
+        nxmem_check_alloc_result((uint64_t)(uintptr_t)result->ptr, result->owned_bytes, result->mapped_bytes, bytes,
+                                 align, atomic_load(&a->owned), atomic_load(&a->mapped));
+    if (v.reason != NXMEM_REASON_NONE) return v;
+    if (!charge(&a->owned, result->owned_bytes)) continue;
+    if (charge(&a->mapped, result->mapped_bytes)) return v;
+    atomic_fetch_sub(&a->owned, result->owned_bytes);
+  }
+}
+
+/*
+ * An OK that cannot be accepted. A NULL address is never handed back: that would free another owner's memory. The others are handed back
+ * once. Nothing was charged, so nothing is refunded; what the plugin keeps is quarantined.
+ */
+static void undo(nx_allocator *a, nx_allocation *record, nxmem_verdict v) {
+  release_answer answer = {.fate = NXMEM_FATE_QUARANTINED};
+  if (v.reason != NXMEM_REASON_NULL_ADDRESS) enter_release(a, record, &answer);
+  if (answer.fate == NXMEM_FATE_GONE)
+    nx_table_give(&nx_allocations, &record->slot);
+  else
+    quarantine(a, record);
+}
+
+static nxmem_result ask(nx_allocator *a, nx_allocation *record, uint64_t bytes, uint64_t align, NxmemAllocResult *taken,
+                        nxmem_error *error) {
+  const NxmemAllocRequest request = {
+      .struct_size = sizeof request,
+      .reserved = 0,
+      .mechanism_id = a->table.mechanism_id,
+      .allocation_id = nx_slot_handle(&record->slot),
+      .device = a->table.device,
+      .bytes = bytes,
+      .align = align,
+      .committed_ranges = NULL,
+      .committed_range_count = 0,
+  };
+  NxmemAllocResult result = {.struct_size = sizeof result,
+                             .reserved = 0,
+                             .ptr = NULL,
+                             .owned_bytes = NXMEM_UNWRITTEN_COUNT,
+                             .mapped_bytes = NXMEM_UNWRITTEN_COUNT};
+  const NxmemStatus answer = a->table.allocate(a->table.ctx, &request, &result);
+  if (nx_status_code(&answer) == NXMEM_STATUS_OK) {
+    nxmem_alloc_result_take(&result, taken);
+    return NXMEM_OK;
+  }
+  NxmemStatus status;
+  nxmem_status_take(&answer, &status);
+  return nx_fail_status(error, NXMEM_ERR_PLUGIN, &status, "allocate %" PRIu64 " bytes", bytes);
+}
+
+static void note(nx_allocation *record, uint64_t owner, uint64_t bytes, uint64_t align) {
+  put(&record->owner, owner);
+  put(&record->bytes, bytes);
+  put(&record->align, align);
+  atomic_store_explicit(&record->ptr, NULL, memory_order_relaxed);
+  put(&record->owned, 0);
+  put(&record->mapped, 0);
+}
+
+static nxmem_result allocate_into(nx_allocator *a, nx_allocation *record, uint64_t bytes, uint64_t align,
+                                  nxmem_allocation *out, nxmem_error *error) {
+  NxmemAllocResult result;
+  const nxmem_result asked = ask(a, record, bytes, align, &result, error);
+  if (asked != NXMEM_OK) {
+    nx_table_give(&nx_allocations, &record->slot);
+    return asked;
+  }
+  atomic_store_explicit(&record->ptr, result.ptr, memory_order_relaxed);
+  const nxmem_verdict v = judge_and_charge(a, &result, bytes, align);
+  if (v.reason != NXMEM_REASON_NONE) {
+    count_violation(a);
+    undo(a, record, v);
+    return nx_fail_verdict(error, NXMEM_ERR_CONTRACT, v, "allocate %" PRIu64 " bytes", bytes);
+  }
+  put(&record->owned, result.owned_bytes);
+  put(&record->mapped, result.mapped_bytes);
+  atomic_fetch_add(&a->live, 1u);
+  const uint64_t id = nx_slot_handle(&record->slot);
+  nx_slot_set(&record->slot, NXMEM_SLOT_LIVE);
+  out->id = id;
+  out->ptr = result.ptr;
+  return NXMEM_OK;
+}
+
+nxmem_result nxmem_allocate(nxmem_allocator allocator, uint64_t bytes, uint64_t align, nxmem_allocation *out,
+                            nxmem_error *error) {
+  if (out == NULL) return nx_fail(error, NXMEM_ERR_INVALID_ARGUMENT, "allocate: out is NULL");
+  const nxmem_verdict v = nxmem_check_alloc_request(bytes, align);
+  if (v.reason != NXMEM_REASON_NONE) return nx_fail_verdict(error, nx_result_of(v), v, "allocate");
+  nx_allocator *a = NULL;
+  nxmem_result r = nx_allocator_enter(allocator, &a, error);
+  if (r != NXMEM_OK) return r;
+  nx_allocation *record = (nx_allocation *)(void *)nx_table_take(&nx_allocations);
+  if (record == NULL) {
+    r = nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "allocate: no room for another allocation");
+  } else {
+    note(record, allocator.id, bytes, align);
+    r = allocate_into(a, record, bytes, align, out, error);
+  }
+  nx_allocator_leave(a);
+  return r;
+}

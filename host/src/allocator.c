@@ -1,0 +1,250 @@
+/*
+ * allocator.c: opening and closing a mechanism.
+ *
+ * Attackers: a factory whose OK comes with a NULL, wild, short, hollow or foreign table.
+ * Promise: the moment the plugin says OK one release is owed; every refusal pays it through what was read once, or counts and names what it cannot pay.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "allocation.h"
+#include "callbacks.h"
+#include "error.h"
+#include "nxmem/capability.h"
+#include "nxmem/identity.h"
+#include "nxmem/prefix.h"
+#include "nxmem/status.h"
+#include "objects.h"
+
+/* One opening in progress. */
+typedef struct opening {
+  nx_host *host;
+  nx_module *module;
+  const nx_factory *factory;
+  const nxmem_open_options *options;
+  nxmem_error *error;
+  nx_allocator *allocator;
+  uint32_t declared_minor;
+  int debt_known; /* allocator->table came from the plugin and says how to release */
+} opening;
+
+static int matches(const nx_factory *factory, const nxmem_open_options *options) {
+  if (strcmp((const char *)factory->name, options->mechanism) != 0) return 0;
+  return options->device == NULL || nxmem_same_device(factory->table.device, *options->device);
+}
+
+/* "a, b, c": as many as fit. */
+static void list_mechanisms(const nx_module *module, char *out, size_t room) {
+  size_t used = 0;
+  out[0] = '\0';
+  for (uint32_t i = 0; i < module->factory_count && used < room; i++) {
+    const nx_factory *f = &module->factories[i];
+    const int n = snprintf(out + used, room - used, "%s%s (%" PRIu32 ":%" PRIu32 ")", i == 0 ? "" : ", ",
+                           (const char *)f->name, f->table.device.tier, f->table.device.index);
+    if (n < 0) return;
+    used += (size_t)n;
+  }
+}
+
+static nxmem_result find_factory(opening *o) {
+  uint32_t hits = 0;
+  for (uint32_t i = 0; i < o->module->factory_count; i++) {
+    if (!matches(&o->module->factories[i], o->options)) continue;
+    o->factory = &o->module->factories[i];
+    hits++;
+  }
+  if (hits == 1) return NXMEM_OK;
+  char list[512];
+  list_mechanisms(o->module, list, sizeof list);
+  if (hits == 0)
+    return nx_fail(o->error, NXMEM_ERR_UNKNOWN_MECHANISM, "open %s: no such mechanism on that device; there is: %s",
+                   o->options->mechanism, list);
+  return nx_fail(o->error, NXMEM_ERR_UNKNOWN_MECHANISM,
+                 "open %s: %" PRIu32 " devices carry that name and none was chosen; there is: %s",
+                 o->options->mechanism, hits, list);
+}
+
+static nxmem_result violation(opening *o, nxmem_verdict v, const char *what) {
+  nx_count(&o->host->violations);
+  return nx_fail_verdict(o->error, nx_result_of(v), v, "open %s: %s", o->options->mechanism, what);
+}
+
+/* Enter the plugin. On NXMEM_OK one release is owed and *table_out is what it published. */
+static nxmem_result ask(opening *o, const NxmemAllocatorVtable **table_out) {
+  const NxmemOpenRequest request = {
+      .struct_size = sizeof request,
+      .abi_minor = o->module->agreed.agreed_minor,
+      .device = o->factory->table.device,
+      .required_capability_flags = o->options->required_capability_flags | NXMEM_CAP_ALLOCATOR,
+      .callbacks = &o->allocator->callbacks,
+  };
+  const NxmemAllocatorVtable *volatile published = NULL;
+  const NxmemStatus answer =
+      o->factory->table.open_allocator(o->factory->table.ctx, &request, (const NxmemAllocatorVtable **)&published);
+  NxmemStatus status;
+  nxmem_status_take(&answer, &status);
+  if (status.code != NXMEM_STATUS_OK)
+    return nx_fail_status(o->error, NXMEM_ERR_PLUGIN, &status, "open %s", o->options->mechanism);
+  *table_out = published;
+  return NXMEM_OK;
+}
+
+/* Read the table once, so that its release is known before anything else is judged. */
+static nxmem_result take_table(opening *o, const NxmemAllocatorVtable *published) {
+  nx_snapshot snapshot;
+  const void *view = NULL;
+  nxmem_verdict v = nx_fetch_table(o->host->fetch, published, NXMEM_ALLOCATOR_BYTES_1, &snapshot, &view);
+  if (v.reason == NXMEM_REASON_NONE)
+    v = nxmem_read_allocator_unvalidated(view, o->module->agreed.agreed_minor, &o->allocator->table,
+                                         &o->declared_minor);
+  if (v.reason == NXMEM_REASON_NONE) {
+    o->debt_known = o->allocator->table.release != NULL;
+    return NXMEM_OK;
+  }
+  char what[64];
+  (void)snprintf(what, sizeof what, "allocator table at %p", (const void *)published);
+  return violation(o, v, what);
+}
+
+static nxmem_verdict take_backing(opening *o) {
+  const NxmemAllocatorVtable *table = &o->allocator->table;
+  nx_snapshot snapshot;
+  const void *view = NULL;
+  nxmem_verdict v = nx_fetch_table(o->host->fetch, table->virtual_backing, NXMEM_BACKING_BYTES, &snapshot, &view);
+  if (v.reason != NXMEM_REASON_NONE) return v;
+  return nxmem_read_backing(view, table->abi_minor, table->mechanism_id, &o->allocator->backing);
+}
+
+static nxmem_verdict take_sharing(opening *o) {
+  const NxmemAllocatorVtable *table = &o->allocator->table;
+  nx_snapshot snapshot;
+  const void *view = NULL;
+  nxmem_verdict v = nx_fetch_table(o->host->fetch, table->shared_mapping, NXMEM_SHARING_BYTES, &snapshot, &view);
+  if (v.reason != NXMEM_REASON_NONE) return v;
+  return nxmem_read_sharing(view, table->abi_minor, table->mechanism_id, &o->allocator->sharing);
+}
+
+static nxmem_result judge_capability_tables(opening *o) {
+  if ((o->allocator->effective & NXMEM_CAP_VIRTUAL_BACKING) != 0) {
+    const nxmem_verdict v = take_backing(o);
+    if (v.reason != NXMEM_REASON_NONE) return violation(o, v, "virtual backing table");
+  }
+  if ((o->allocator->effective & NXMEM_CAP_SHARED_MAPPING) != 0) {
+    const nxmem_verdict v = take_sharing(o);
+    if (v.reason != NXMEM_REASON_NONE) return violation(o, v, "shared mapping table");
+  }
+  return NXMEM_OK;
+}
+
+static nxmem_result judge_table(opening *o) {
+  nx_allocator *a = o->allocator;
+  nxmem_verdict v = nxmem_check_allocator(&a->table);
+  if (v.reason != NXMEM_REASON_NONE) return violation(o, v, "allocator table");
+  v = nxmem_check_device(a->table.device, o->factory->table.device);
+  if (v.reason != NXMEM_REASON_NONE) return violation(o, v, "allocator for a device nobody asked for");
+  v = nxmem_check_capabilities(&a->table, o->declared_minor, o->module->agreed.agreed_minor,
+                               o->module->agreed.capability_flags, &a->effective);
+  if (v.reason != NXMEM_REASON_NONE) return violation(o, v, "capabilities");
+  v = nxmem_check_required(a->effective, o->options->required_capability_flags);
+  if (v.reason != NXMEM_REASON_NONE)
+    return nx_fail_verdict(o->error, nx_result_of(v), v, "open %s", o->options->mechanism);
+  return judge_capability_tables(o);
+}
+
+static void pay_debt(opening *o) {
+  if (o->debt_known) {
+    o->allocator->table.release(o->allocator->table.ctx);
+    return;
+  }
+  nx_count(&o->module->unpaid_debts);
+  nx_count(&o->host->unpaid_debts);
+  nx_error_append(o->error, "; the plugin opened something whose release cannot be found: its module stays mapped");
+}
+
+static void reset(nx_allocator *a, const nx_module *module) {
+  atomic_store_explicit(&a->module, module->slot.self, memory_order_relaxed);
+  atomic_store_explicit(&a->host, module->host, memory_order_relaxed);
+  memset(&a->table, 0, sizeof a->table);
+  a->effective = 0;
+  atomic_store(&a->live, 0);
+  atomic_store(&a->quarantined, 0);
+  atomic_store(&a->quarantined_bytes, 0);
+  atomic_store(&a->owned, 0);
+  atomic_store(&a->mapped, 0);
+  atomic_store(&a->residual, 0);
+  nx_callbacks_fill(a, module->agreed.agreed_minor);
+}
+
+static nxmem_result open_into_slot(opening *o) {
+  const NxmemAllocatorVtable *published = NULL;
+  nxmem_result r = ask(o, &published);
+  if (r != NXMEM_OK) return r;
+  r = take_table(o, published);
+  if (r == NXMEM_OK) r = judge_table(o);
+  if (r != NXMEM_OK) pay_debt(o);
+  return r;
+}
+
+static nxmem_result open_pinned(nx_module *module, const nxmem_open_options *options, nxmem_allocator *out,
+                                nxmem_error *error) {
+  opening o = {.host = nx_host_of(module->host), .module = module, .options = options, .error = error};
+  nxmem_result r = find_factory(&o);
+  if (r != NXMEM_OK) return r;
+  o.allocator = (nx_allocator *)(void *)nx_table_take(&nx_allocators);
+  if (o.allocator == NULL)
+    return nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "open %s: no room for another allocator", options->mechanism);
+  reset(o.allocator, module);
+  r = open_into_slot(&o);
+  if (r != NXMEM_OK) {
+    nx_table_give(&nx_allocators, &o.allocator->slot);
+    return r;
+  }
+  atomic_fetch_add(&module->allocators, 1u);
+  nx_slot_set(&o.allocator->slot, NXMEM_SLOT_LIVE);
+  out->id = nx_slot_handle(&o.allocator->slot);
+  return NXMEM_OK;
+}
+
+static nxmem_result check_options(const nxmem_open_options *options, const nxmem_allocator *out, nxmem_error *error) {
+  if (options == NULL || options->mechanism == NULL || out == NULL)
+    return nx_fail(error, NXMEM_ERR_INVALID_ARGUMENT, "open allocator: options, options->mechanism or out is NULL");
+  const uint64_t unknown = options->required_capability_flags & ~(uint64_t)NXMEM_CAPS_KNOWN;
+  if (unknown != 0)
+    return nx_fail(error, NXMEM_ERR_INVALID_ARGUMENT, "open %s: required capability bits 0x%" PRIx64 " do not exist",
+                   options->mechanism, unknown);
+  return NXMEM_OK;
+}
+
+nxmem_result nxmem_allocator_open(nxmem_plugin plugin, const nxmem_open_options *options, nxmem_allocator *out,
+                                  nxmem_error *error) {
+  nxmem_result r = check_options(options, out, error);
+  if (r != NXMEM_OK) return r;
+  nx_module *module = NULL;
+  r = nx_plugin_enter(plugin, &module, error);
+  if (r != NXMEM_OK) return r;
+  r = open_pinned(module, options, out, error);
+  nx_plugin_leave(module);
+  return r;
+}
+
+nxmem_result nxmem_allocator_get_info(nxmem_allocator handle, nxmem_allocator_info *out, nxmem_error *error) {
+  if (out == NULL) return nx_fail(error, NXMEM_ERR_INVALID_ARGUMENT, "allocator info: out is NULL");
+  nx_allocator *a = NULL;
+  const nxmem_result r = nx_allocator_enter(handle, &a, error);
+  if (r != NXMEM_OK) return r;
+  const nxmem_allocator_info info = {
+      .mechanism_id = a->table.mechanism_id,
+      .device = a->table.device,
+      .declared_flags = a->table.capability_flags,
+      .effective_flags = a->effective,
+      .abi_minor = a->table.abi_minor,
+      .live_allocations = atomic_load(&a->live),
+      .quarantined = atomic_load(&a->quarantined),
+      .owned_bytes = atomic_load(&a->owned),
+      .mapped_bytes = atomic_load(&a->mapped),
+  };
+  nx_allocator_leave(a);
+  *out = info;
+  return NXMEM_OK;
+}

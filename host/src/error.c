@@ -1,0 +1,183 @@
+/*
+ * error.c: one printable line for each failure.
+ *
+ * Attackers: plugin text with escapes, invalid UTF-8 or lying lengths; odd file names.
+ * Promise: the line is valid UTF-8 without control characters, always terminated; it names what was found, what was needed and what to do.
+ */
+#include "error.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "nxmem/status.h"
+
+static const char *advice_for(nxmem_result result) {
+  switch (result) {
+    case NXMEM_ERR_INVALID_ARGUMENT:
+      return "correct the argument";
+    case NXMEM_ERR_CANNOT_OPEN:
+      return "check the path, its permissions and its dependencies";
+    case NXMEM_ERR_MISSING_SYMBOL:
+      return "this is not an nxmem plugin, or its exports are hidden";
+    case NXMEM_ERR_NEGOTIATION:
+      return "use a plugin and a host that share a version and the ALLOCATOR capability";
+    case NXMEM_ERR_CONTRACT:
+      return "the plugin breaks the contract: do not use it, report it to its author";
+    case NXMEM_ERR_UNREADABLE_MEMORY:
+      return "the plugin published memory that cannot be read: report it to its author";
+    case NXMEM_ERR_PLUGIN:
+      return "the plugin refused: its own status says why";
+    case NXMEM_ERR_UNKNOWN_MECHANISM:
+      return "choose one of the mechanisms the plugin publishes";
+    case NXMEM_ERR_UNSUPPORTED_CAPABILITY:
+      return "require less, or use a mechanism that has it";
+    case NXMEM_ERR_BUSY:
+      return "nothing was lost: finish what is open and try again";
+    case NXMEM_ERR_STALE_HANDLE:
+      return "the handle was closed, released or never issued";
+    case NXMEM_ERR_WRONG_OWNER:
+      return "release it through the allocator it came from";
+    case NXMEM_ERR_MISMATCH:
+      return "name the size, alignment and address that were allocated";
+    case NXMEM_ERR_QUARANTINED:
+      return "its bytes stay charged and its address is never handed out again";
+    case NXMEM_ERR_OUT_OF_MEMORY:
+      return "free memory and try again";
+    case NXMEM_ERR_FORKED:
+      return "use plugins only in the process that created the host";
+    default:
+      return "see the result code";
+  }
+}
+
+/* A line that is being put together; `used` never passes the end. */
+typedef struct line {
+  char text[NXMEM_ERROR_MESSAGE_BUF];
+  size_t used;
+} line;
+
+static void line_vprint(line *l, const char *format, va_list arguments) {
+  const size_t room = sizeof l->text - l->used;
+  const int n = vsnprintf(l->text + l->used, room, format, arguments);
+  if (n > 0) l->used += (size_t)n < room ? (size_t)n : room - 1;
+}
+
+static void line_print(line *l, const char *format, ...) NX_PRINTF(2, 3);
+static void line_print(line *l, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  line_vprint(l, format, arguments);
+  va_end(arguments);
+}
+
+/* Reasons whose numbers are addresses or bit sets read better in hexadecimal. */
+static int reads_in_hex(uint32_t reason) {
+  switch (reason) {
+    case NXMEM_REASON_UNKNOWN_CAPABILITY:
+    case NXMEM_REASON_NO_ALLOCATOR:
+    case NXMEM_REASON_REQUIRED_MISSING:
+    case NXMEM_REASON_CAPS_BEYOND_OFFER:
+    case NXMEM_REASON_CAPS_BEYOND_LEVEL:
+    case NXMEM_REASON_MISALIGNED_ADDRESS:
+    case NXMEM_REASON_WRAPPING_ADDRESS:
+    case NXMEM_REASON_BAD_UTF8:
+    case NXMEM_REASON_CONTROL_CHARACTER:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+static void line_verdict(line *l, nxmem_verdict v) {
+  line_print(l, ": %s", nxmem_reason_text(v.reason));
+  if (v.field != 0) line_print(l, " at offset %" PRIu32, v.field);
+  if (reads_in_hex(v.reason))
+    line_print(l, " (found 0x%" PRIx64 ", needed 0x%" PRIx64 ")", v.found, v.needed);
+  else
+    line_print(l, " (found %" PRIu64 ", needed %" PRIu64 ")", v.found, v.needed);
+}
+
+static void line_status(line *l, const NxmemStatus *status) {
+  line_print(l, ": plugin answered %s (%" PRIu32 ")", nxmem_status_name(status->code), status->code);
+  const uint32_t length = nxmem_status_message_len(status->message_len);
+  if (length != 0) line_print(l, " \"%.*s\"", (int)length, (const char *)status->message);
+}
+
+static void finish(nxmem_error *error, nxmem_result result, line *l) {
+  line_print(l, "; %s", advice_for(result));
+  error->result = result;
+  (void)nxmem_text_show((const uint8_t *)l->text, (uint32_t)l->used, (uint8_t *)error->message, sizeof error->message);
+}
+
+nxmem_result nx_fail(nxmem_error *error, nxmem_result result, const char *format, ...) {
+  if (error == NULL) return result;
+  memset(error, 0, sizeof *error);
+  line l = {.used = 0};
+  va_list arguments;
+  va_start(arguments, format);
+  line_vprint(&l, format, arguments);
+  va_end(arguments);
+  finish(error, result, &l);
+  return result;
+}
+
+nxmem_result nx_fail_verdict(nxmem_error *error, nxmem_result result, nxmem_verdict verdict, const char *format, ...) {
+  if (error == NULL) return result;
+  memset(error, 0, sizeof *error);
+  error->reason = verdict.reason;
+  error->field = verdict.field;
+  error->found = verdict.found;
+  error->needed = verdict.needed;
+  line l = {.used = 0};
+  va_list arguments;
+  va_start(arguments, format);
+  line_vprint(&l, format, arguments);
+  va_end(arguments);
+  line_verdict(&l, verdict);
+  finish(error, result, &l);
+  return result;
+}
+
+nxmem_result nx_fail_status(nxmem_error *error, nxmem_result result, const NxmemStatus *status, const char *format,
+                            ...) {
+  if (error == NULL) return result;
+  memset(error, 0, sizeof *error);
+  error->plugin_status = status->code;
+  line l = {.used = 0};
+  va_list arguments;
+  va_start(arguments, format);
+  line_vprint(&l, format, arguments);
+  va_end(arguments);
+  line_status(&l, status);
+  finish(error, result, &l);
+  return result;
+}
+
+void nx_error_append(nxmem_error *error, const char *text) {
+  if (error == NULL) return;
+  const size_t used = strnlen(error->message, sizeof error->message - 1);
+  (void)snprintf(error->message + used, sizeof error->message - used, "%s", text);
+}
+
+nxmem_result nx_result_of(nxmem_verdict verdict) {
+  switch (verdict.reason) {
+    case NXMEM_REASON_NONE:
+      return NXMEM_OK;
+    case NXMEM_REASON_UNREADABLE:
+      return NXMEM_ERR_UNREADABLE_MEMORY;
+    case NXMEM_REASON_REQUIRED_MISSING:
+      return NXMEM_ERR_UNSUPPORTED_CAPABILITY;
+    case NXMEM_REASON_STALE_HANDLE:
+      return NXMEM_ERR_STALE_HANDLE;
+    case NXMEM_REASON_IN_USE:
+      return NXMEM_ERR_BUSY;
+    case NXMEM_REASON_ZERO_BYTES:
+    case NXMEM_REASON_BAD_ALIGNMENT:
+    case NXMEM_REASON_SIZE_WRAPS:
+      return NXMEM_ERR_INVALID_ARGUMENT;
+    default:
+      return NXMEM_ERR_CONTRACT;
+  }
+}

@@ -1,0 +1,193 @@
+/*
+ * factory.c: from an array a plugin filled to factories the host owns.
+ *
+ * Attackers: counts above the room, NULL, wild, short and repeated entries, hostile names, entries written with an error.
+ * Promise: ownership passes before judgement, so a refusal releases each distinct entry exactly once, and names what it could not release.
+ */
+#include "factory.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "error.h"
+#include "nxmem/identity.h"
+#include "nxmem/name.h"
+#include "nxmem/outcome.h"
+#include "nxmem/prefix.h"
+#include "nxmem/status.h"
+
+/* Room behind the 64 entries offered, so that a plugin that writes a little too far hits nothing of the host's. */
+enum { SPARE_ENTRIES = 64 };
+
+/* One enumeration in progress. */
+typedef struct listing {
+  nx_host *host;
+  nx_module *module;
+  const char *path;
+  nxmem_error *error;
+  uint64_t reported;
+  uintptr_t entries[NXMEM_FACTORIES_MAX]; /* read once */
+  nx_factory *owned;                      /* room for NXMEM_FACTORIES_MAX */
+  uint32_t owned_count;
+  nxmem_verdict unreadable; /* of the first entry whose table could not be read */
+  uint32_t unreadable_index;
+} listing;
+
+static uint32_t ceiling_of(const nx_module *module) { return module->agreed.agreed_minor; }
+
+static void count_unpaid(nx_host *host, nx_module *module) {
+  nx_count(&module->unpaid_debts);
+  nx_count(&host->unpaid_debts);
+}
+
+static void release_factory(nx_host *host, nx_module *module, const nx_factory *factory) {
+  if (factory->table.release == NULL) {
+    count_unpaid(host, module);
+    return;
+  }
+  factory->table.release(factory->table.ctx);
+}
+
+void nx_factories_release(nx_host *host, nx_module *module) {
+  for (uint32_t i = 0; i < module->factory_count; i++) release_factory(host, module, &module->factories[i]);
+  free(module->factories);
+  module->factories = NULL;
+  module->factory_count = 0;
+}
+
+/* Ask; what is written is read once, whatever a thread of the plugin does to it later. */
+static nxmem_result ask(listing *l) {
+  const NxmemAllocatorFactoryVtable **room = calloc(NXMEM_FACTORIES_MAX + SPARE_ENTRIES, sizeof *room);
+  if (room == NULL) return nx_fail(l->error, NXMEM_ERR_OUT_OF_MEMORY, "load %s: enumerate: no memory", l->path);
+  uint64_t count = NXMEM_UNWRITTEN_COUNT;
+  const NxmemStatus answer = l->module->image.create_factories(room, NXMEM_FACTORIES_MAX, &count);
+  NxmemStatus status;
+  nxmem_status_take(&answer, &status);
+  l->reported = *(volatile uint64_t *)&count;
+  for (uint32_t i = 0; i < NXMEM_FACTORIES_MAX; i++)
+    l->entries[i] = (uintptr_t)((const NxmemAllocatorFactoryVtable *volatile *)room)[i];
+  free(room);
+  if (status.code != NXMEM_STATUS_OK)
+    return nx_fail_status(l->error, NXMEM_ERR_PLUGIN, &status, "load %s: enumerate", l->path);
+  return NXMEM_OK;
+}
+
+/* Own one entry: read its table so that its release is known, or count the debt. */
+static void own_entry(listing *l, uint32_t index) {
+  nx_snapshot snapshot;
+  const void *view = NULL;
+  nx_factory *factory = &l->owned[l->owned_count];
+  nxmem_verdict v =
+      nx_fetch_table(l->host->fetch, (const void *)l->entries[index], NXMEM_FACTORY_BYTES, &snapshot, &view);
+  if (v.reason == NXMEM_REASON_NONE)
+    v = nxmem_read_factory_unvalidated(view, ceiling_of(l->module), &factory->table, &factory->declared_minor);
+  if (v.reason == NXMEM_REASON_NONE) {
+    l->owned_count++;
+    return;
+  }
+  count_unpaid(l->host, l->module);
+  if (l->unreadable.reason != NXMEM_REASON_NONE) return;
+  l->unreadable = v;
+  l->unreadable_index = index;
+}
+
+static void own_all(listing *l) {
+  const uint32_t transferred = nxmem_factories_transferred(l->reported);
+  for (uint32_t i = 0; i < transferred; i++)
+    if (nxmem_factory_is_owed(l->entries, i)) own_entry(l, i);
+}
+
+static nxmem_verdict take_name(listing *l, nx_factory *factory) {
+  uint32_t length = 0;
+  const uint32_t available = nx_fetch_name(l->host->fetch, factory->table.name, factory->name);
+  nxmem_verdict v = nxmem_check_name(factory->name, available, &length);
+  if (v.reason == NXMEM_REASON_UNTERMINATED_NAME && available < NXMEM_NAME_BUF) {
+    v.reason = NXMEM_REASON_UNREADABLE;
+    if (factory->table.name == NULL) v.reason = NXMEM_REASON_NULL_POINTER;
+  }
+  return v;
+}
+
+/* Judge one factory. *leave_out is set for one of a newer level on a tier this host does not know. */
+static nxmem_verdict judge_factory(listing *l, nx_factory *factory, int *leave_out) {
+  nxmem_verdict v = nxmem_check_factory(&factory->table);
+  if (v.reason != NXMEM_REASON_NONE) return v;
+  v = take_name(l, factory);
+  if (v.reason != NXMEM_REASON_NONE) return v;
+  v = nxmem_check_tier(factory->table.device.tier);
+  if (v.reason == NXMEM_REASON_NONE || factory->declared_minor <= ceiling_of(l->module)) return v;
+  *leave_out = 1;
+  v.reason = NXMEM_REASON_NONE;
+  return v;
+}
+
+static nxmem_result refuse_factory(listing *l, uint32_t index, nxmem_verdict v) {
+  nx_count(&l->host->violations);
+  return nx_fail_verdict(l->error, nx_result_of(v), v, "load %s: enumerate: factory %" PRIu32, l->path, index);
+}
+
+/* Judge all; those to be left out are released and close the gap they leave. */
+static nxmem_result judge_all(listing *l) {
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < l->owned_count; i++) {
+    int leave_out = 0;
+    const nxmem_verdict v = judge_factory(l, &l->owned[i], &leave_out);
+    if (v.reason != NXMEM_REASON_NONE) {
+      /* Close the gap first, so that the caller's clean-up sees each owed factory once. */
+      memmove(&l->owned[kept], &l->owned[i], (l->owned_count - i) * sizeof l->owned[0]);
+      l->owned_count = kept + (l->owned_count - i);
+      return refuse_factory(l, i, v);
+    }
+    if (leave_out) {
+      release_factory(l->host, l->module, &l->owned[i]);
+      l->module->left_out++;
+    } else {
+      if (kept != i) l->owned[kept] = l->owned[i];
+      kept++;
+    }
+  }
+  l->owned_count = kept;
+  return NXMEM_OK;
+}
+
+static nxmem_result judge_names(listing *l) {
+  for (uint32_t i = 0; i < l->owned_count; i++) {
+    for (uint32_t j = 0; j < i; j++) {
+      const nx_factory *a = &l->owned[i], *b = &l->owned[j];
+      if (!nxmem_same_device(a->table.device, b->table.device) || !nxmem_same_name(a->name, b->name)) continue;
+      const nxmem_verdict v = {.reason = NXMEM_REASON_SAME_NAME, .field = 0, .found = i, .needed = j};
+      return refuse_factory(l, i, v);
+    }
+  }
+  return NXMEM_OK;
+}
+
+static nxmem_result judge_list(listing *l) {
+  const nxmem_verdict v = nxmem_check_factories(l->entries, l->reported);
+  if (v.reason != NXMEM_REASON_NONE) {
+    nx_count(&l->host->violations);
+    return nx_fail_verdict(l->error, NXMEM_ERR_CONTRACT, v, "load %s: enumerate", l->path);
+  }
+  if (l->unreadable.reason != NXMEM_REASON_NONE) return refuse_factory(l, l->unreadable_index, l->unreadable);
+  const nxmem_result judged = judge_all(l);
+  return judged == NXMEM_OK ? judge_names(l) : judged;
+}
+
+nxmem_result nx_factories_own(nx_host *host, nx_module *module, const char *path, nxmem_error *error) {
+  listing l = {.host = host, .module = module, .path = path, .error = error};
+  /* Before the plugin is asked: afterwards there would be factories and no place to note them. */
+  l.owned = calloc(NXMEM_FACTORIES_MAX, sizeof *l.owned);
+  if (l.owned == NULL) return nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "load %s: enumerate: no memory", path);
+  const nxmem_result asked = ask(&l);
+  if (asked != NXMEM_OK) {
+    free(l.owned);
+    return asked;
+  }
+  own_all(&l);
+  const nxmem_result judged = judge_list(&l);
+  module->factories = l.owned;
+  module->factory_count = l.owned_count;
+  if (judged != NXMEM_OK) nx_factories_release(host, module);
+  return judged;
+}

@@ -1,0 +1,152 @@
+/*
+ * host.c: what a program sets up first: version range, offer, fetch mode; and its counts.
+ *
+ * Attackers: none directly; the options decide what plugins may be agreed with.
+ * Promise: options that this library could not honour are refused.
+ */
+#include <inttypes.h>
+
+#include "callbacks.h"
+#include "error.h"
+#include "fork.h"
+#include "gate.h"
+#include "nxmem/capability.h"
+#include "objects.h"
+
+void nxmem_host_options_default(nxmem_host_options *options) {
+  if (options == NULL) return;
+  const nxmem_host_options defaults = {
+      .range = {NXMEM_ABI_VERSION_MAJOR, NXMEM_ABI_VERSION_MAJOR, NXMEM_ABI_VERSION_MINOR_BASELINE,
+                NXMEM_ABI_VERSION_MINOR},
+      .capability_flags = NXMEM_CAPS_KNOWN,
+      .fetch = NXMEM_FETCH_GUARDED,
+  };
+  *options = defaults;
+}
+
+static nxmem_result check_options(const nxmem_host_options *o, nxmem_error *error) {
+  const NxmemVersionRange *r = &o->range;
+  if (!nxmem_range_is_valid(r))
+    return nx_fail(error, NXMEM_ERR_INVALID_ARGUMENT, "create host: found an inverted version range");
+  if (r->major_min != NXMEM_ABI_VERSION_MAJOR || r->major_max != NXMEM_ABI_VERSION_MAJOR ||
+      r->minor_max > NXMEM_ABI_VERSION_MINOR)
+    return nx_fail(error, NXMEM_ERR_INVALID_ARGUMENT,
+                   "create host: found versions %" PRIu32 ".%" PRIu32 " to %" PRIu32 ".%" PRIu32
+                   ", this library speaks %u.%u to %u.%u",
+                   r->major_min, r->minor_min, r->major_max, r->minor_max, NXMEM_ABI_VERSION_MAJOR,
+                   NXMEM_ABI_VERSION_MINOR_BASELINE, NXMEM_ABI_VERSION_MAJOR, NXMEM_ABI_VERSION_MINOR);
+  if ((o->capability_flags & ~(uint64_t)NXMEM_CAPS_KNOWN) != 0 || (o->capability_flags & NXMEM_CAP_ALLOCATOR) == 0)
+    return nx_fail(error, NXMEM_ERR_INVALID_ARGUMENT,
+                   "create host: found capabilities 0x%" PRIx64 ", needed ALLOCATOR (0x1) and none outside 0x%llx",
+                   o->capability_flags, NXMEM_CAPS_KNOWN);
+  if (o->fetch != NXMEM_FETCH_GUARDED && o->fetch != NXMEM_FETCH_DIRECT)
+    return nx_fail(error, NXMEM_ERR_INVALID_ARGUMENT, "create host: found fetch mode %d, needed guarded or direct",
+                   (int)o->fetch);
+  if (o->fetch == NXMEM_FETCH_GUARDED && !nx_fetch_guarded_works())
+    return nx_fail(error, NXMEM_ERR_UNREADABLE_MEMORY,
+                   "create host: neither process_vm_readv nor memfd_create works here, so the guarded fetch cannot; "
+                   "allow one, or choose the direct mode");
+  return NXMEM_OK;
+}
+
+nxmem_result nxmem_host_create(const nxmem_host_options *options, nxmem_host *out, nxmem_error *error) {
+  if (nx_is_forked()) return nx_fail(error, NXMEM_ERR_FORKED, "create host: this process is a forked child");
+  if (out == NULL) return nx_fail(error, NXMEM_ERR_INVALID_ARGUMENT, "create host: out is NULL");
+  nxmem_host_options chosen;
+  nxmem_host_options_default(&chosen);
+  if (options != NULL) chosen = *options;
+  const nxmem_result checked = check_options(&chosen, error);
+  if (checked != NXMEM_OK) return checked;
+  nx_fork_watch();
+
+  nx_host *host = (nx_host *)(void *)nx_table_take(&nx_hosts);
+  if (host == NULL) return nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "create host: no room for another host");
+  /* A capability that no level of this range defines is not offered. */
+  host->offer.range = chosen.range;
+  host->offer.capability_flags = chosen.capability_flags & nxmem_caps_at(chosen.range.minor_max);
+  host->fetch = chosen.fetch;
+  atomic_store(&host->open_plugins, 0);
+  atomic_store(&host->violations, 0);
+  atomic_store(&host->refused_callbacks, 0);
+  atomic_store(&host->unpaid_debts, 0);
+  atomic_store(&host->forced_leaks, 0);
+  nx_slot_set(&host->slot, NXMEM_SLOT_LIVE);
+  out->id = nx_slot_handle(&host->slot);
+  return NXMEM_OK;
+}
+
+static uint64_t saturating_add(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
+
+static void add(uint64_t *sum, nx_counter *n) { *sum = saturating_add(*sum, atomic_load(n)); }
+
+static void count_allocators(uint64_t host, nxmem_host_counts *out) {
+  const uint32_t count = atomic_load(&nx_allocators.count);
+  for (uint32_t i = 0; i < count; i++) {
+    nx_allocator *a = (nx_allocator *)(void *)nx_table_at(&nx_allocators, i);
+    const uint32_t state = nxmem_word_state(atomic_load(&a->slot.word));
+    if (state != NXMEM_SLOT_LIVE && state != NXMEM_SLOT_RELEASING) continue;
+    if (atomic_load_explicit(&a->host, memory_order_relaxed) != host) continue;
+    out->open_allocators++;
+    add(&out->live_allocations, &a->live);
+    add(&out->quarantined, &a->quarantined);
+    add(&out->quarantined_bytes, &a->quarantined_bytes);
+    add(&out->owned_bytes, &a->owned);
+    add(&out->mapped_bytes, &a->mapped);
+  }
+}
+
+static void count_modules(uint64_t host, nxmem_host_counts *out) {
+  const uint32_t count = atomic_load(&nx_modules.count);
+  for (uint32_t i = 0; i < count; i++) {
+    nx_module *m = nx_module_at(i);
+    const uint32_t state = nxmem_word_state(atomic_load(&m->slot.word));
+    if (state != NXMEM_SLOT_LIVE && state != NXMEM_SLOT_RELEASING) continue;
+    if (m->host != host) continue;
+    add(&out->quarantined, &m->retained);
+    add(&out->quarantined_bytes, &m->retained_bytes);
+    add(&out->owned_bytes, &m->retained_owned);
+    add(&out->mapped_bytes, &m->retained_mapped);
+  }
+}
+
+nxmem_result nxmem_host_count(nxmem_host handle, nxmem_host_counts *out, nxmem_error *error) {
+  if (out == NULL) return nx_fail(error, NXMEM_ERR_INVALID_ARGUMENT, "count host: out is NULL");
+  nx_host *host = NULL;
+  const nxmem_result found = nx_host_find(handle, &host, error);
+  if (found != NXMEM_OK) return found;
+  nxmem_host_counts counts = {
+      .open_plugins = atomic_load(&host->open_plugins),
+      .contract_violations = atomic_load(&host->violations),
+      .refused_callbacks = saturating_add(atomic_load(&host->refused_callbacks), nx_stray_callbacks()),
+      .unpaid_debts = atomic_load(&host->unpaid_debts),
+      .forced_leaks = atomic_load(&host->forced_leaks),
+  };
+  count_allocators(handle.id, &counts);
+  count_modules(handle.id, &counts);
+  *out = counts;
+  return NXMEM_OK;
+}
+
+static nxmem_result still_open(uint64_t n, const char *what, nxmem_error *error) {
+  (void)nx_fail(error, NXMEM_ERR_BUSY, "destroy host: found %" PRIu64 " open %s, needed none", n, what);
+  if (error != NULL) error->found = n;
+  return NXMEM_ERR_BUSY;
+}
+
+nxmem_result nxmem_host_destroy(nxmem_host handle, nxmem_error *error) {
+  nx_host *host = NULL;
+  const nxmem_result found = nx_host_find(handle, &host, error);
+  if (found != NXMEM_OK) return found;
+  if (!nx_slot_move(&host->slot, handle.id, NXMEM_SLOT_LIVE, NXMEM_SLOT_RELEASING))
+    return nx_fail(error, NXMEM_ERR_BUSY, "destroy host: another thread is destroying it");
+  const uint64_t plugins = atomic_load(&host->open_plugins);
+  nxmem_host_counts counts = {0};
+  count_allocators(handle.id, &counts);
+  if (plugins != 0 || counts.open_allocators != 0) {
+    nx_slot_set(&host->slot, NXMEM_SLOT_LIVE);
+    if (plugins != 0) return still_open(plugins, "plugins", error);
+    return still_open(counts.open_allocators, "allocators", error);
+  }
+  nx_table_give(&nx_hosts, &host->slot);
+  return NXMEM_OK;
+}

@@ -1,0 +1,214 @@
+/*
+ * module.c: load → negotiate → enumerate → own, and the way back.
+ *
+ * Attackers: a plugin that refuses late, lies in its answer, or leaves something behind that cannot be given back.
+ * Promise: of a refused plugin nothing stays, unless it holds a debt; then it stays mapped, counted and named.
+ */
+#include "module.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "error.h"
+#include "factory.h"
+#include "gate.h"
+#include "image.h"
+#include "nxmem/status.h"
+
+/* A leaf: protects which file is which module, and references. Never held across plugin code or the loader. */
+static pthread_mutex_t module_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static nxmem_result negotiate(nx_host *host, nx_module *module, const char *path, nxmem_error *error) {
+  const NxmemNegotiateRequest request = {
+      .struct_size = sizeof request,
+      .reserved = 0,
+      .host_range = host->offer.range,
+      .host_capability_flags = host->offer.capability_flags,
+  };
+  NxmemNegotiateResponse response = {.struct_size = sizeof response};
+  const NxmemStatus answer = module->image.negotiate(&request, &response);
+  NxmemStatus status;
+  nxmem_status_take(&answer, &status);
+  NxmemNegotiateResponse taken;
+  nxmem_response_take(&response, &taken);
+
+  const nxmem_verdict v = nxmem_negotiate_judge(status.code, &taken, &host->offer);
+  if (v.reason == NXMEM_REASON_NONE) {
+    module->agreed = taken;
+    return NXMEM_OK;
+  }
+  if (v.reason == NXMEM_REASON_PLUGIN_REFUSED) {
+    (void)nx_fail_status(error, NXMEM_ERR_NEGOTIATION, &status,
+                         "load %s: negotiate: this host speaks %" PRIu32 ".%" PRIu32 " to %" PRIu32 ".%" PRIu32
+                         ", the plugin reports %" PRIu32 ".%" PRIu32 " to %" PRIu32 ".%" PRIu32,
+                         path, host->offer.range.major_min, host->offer.range.minor_min, host->offer.range.major_max,
+                         host->offer.range.minor_max, taken.plugin_range.major_min, taken.plugin_range.minor_min,
+                         taken.plugin_range.major_max, taken.plugin_range.minor_max);
+    if (error != NULL) error->reason = v.reason;
+    return NXMEM_ERR_NEGOTIATION;
+  }
+  nx_count(&host->violations);
+  return nx_fail_verdict(error, NXMEM_ERR_NEGOTIATION, v, "load %s: negotiate", path);
+}
+
+/* The code of a refused plugin has run: it goes through the gate like any other. */
+static void expel(nx_host *host, nx_module *module, nxmem_error *error) {
+  nxmem_unload_info info;
+  memset(&info, 0, sizeof info);
+  const nxmem_verdict gate = nx_gate_ask(module, &info);
+  if (gate.reason == NXMEM_REASON_NONE) {
+    if (!nx_image_close(&module->image))
+      nx_error_append(error, "; refused and released, but still in the address space");
+    return;
+  }
+  nx_image_abandon(&module->image);
+  nx_count(&host->forced_leaks);
+  nx_error_append(error, "; it stays mapped: ");
+  nx_error_append(error, nxmem_reason_text(gate.reason));
+}
+
+static void reset(nx_module *module, uint64_t host, const nx_file_identity *file) {
+  module->host = host;
+  module->device = file->device;
+  module->inode = file->inode;
+  memset(&module->image, 0, sizeof module->image);
+  module->factories = NULL;
+  module->factory_count = 0;
+  module->left_out = 0;
+  module->references = 1;
+  /* `inside` is not reset: a stale handle may be counting itself in and out at this very moment. */
+  atomic_store(&module->allocators, 0);
+  atomic_store(&module->unpaid_debts, 0);
+  atomic_store(&module->retained, 0);
+  atomic_store(&module->retained_bytes, 0);
+  atomic_store(&module->retained_owned, 0);
+  atomic_store(&module->retained_mapped, 0);
+}
+
+static nxmem_result load(nx_host *host, nx_module *module, const char *path, nxmem_error *error) {
+  nxmem_result r = nx_image_open(path, &module->image, error);
+  if (r != NXMEM_OK) return r;
+  r = negotiate(host, module, path, error);
+  if (r == NXMEM_OK) r = nx_factories_own(host, module, path, error);
+  if (r != NXMEM_OK) expel(host, module, error);
+  return r;
+}
+
+static nx_module *find_locked(uint64_t host, const nx_file_identity *file) {
+  const uint32_t count = atomic_load(&nx_modules.count);
+  for (uint32_t i = 0; i < count; i++) {
+    nx_module *m = nx_module_at(i);
+    const uint32_t state = nxmem_word_state(atomic_load(&m->slot.word));
+    if (state == NXMEM_SLOT_FREE || state == NXMEM_SLOT_RETIRED) continue;
+    if (m->host == host && m->device == file->device && m->inode == file->inode) return m;
+  }
+  return NULL;
+}
+
+/* What acquire found under the lock. */
+typedef enum found { FOUND_LOADED, FOUND_IN_TRANSIT, MADE_FRESH, NO_ROOM } found;
+
+static found find_or_make(uint64_t host, const nx_file_identity *file, nx_module **out) {
+  pthread_mutex_lock(&module_lock);
+  found result = NO_ROOM;
+  nx_module *m = find_locked(host, file);
+  if (m != NULL && nxmem_word_state(atomic_load(&m->slot.word)) != NXMEM_SLOT_LIVE) {
+    result = FOUND_IN_TRANSIT;
+  } else if (m != NULL) {
+    m->references++;
+    result = FOUND_LOADED;
+  } else {
+    m = (nx_module *)(void *)nx_table_take(&nx_modules);
+    if (m != NULL) {
+      reset(m, host, file);
+      result = MADE_FRESH;
+    }
+  }
+  pthread_mutex_unlock(&module_lock);
+  *out = m;
+  return result;
+}
+
+static void forget(nx_module *module) {
+  pthread_mutex_lock(&module_lock);
+  nx_table_give(&nx_modules, &module->slot);
+  pthread_mutex_unlock(&module_lock);
+}
+
+nxmem_result nx_module_acquire(nx_host *host, const char *path, const nx_file_identity *file, nx_module **out,
+                               nxmem_error *error) {
+  nx_module *module = NULL;
+  switch (find_or_make(nx_slot_handle(&host->slot), file, &module)) {
+    case NO_ROOM:
+      return nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "load %s: no room for another module", path);
+    case FOUND_IN_TRANSIT:
+      return nx_fail(error, NXMEM_ERR_BUSY, "load %s: the same file is being loaded or unloaded", path);
+    case FOUND_LOADED:
+      *out = module;
+      return NXMEM_OK;
+    default:
+      break;
+  }
+  const nxmem_result loaded = load(host, module, path, error);
+  if (loaded != NXMEM_OK) {
+    forget(module);
+    return loaded;
+  }
+  nx_slot_set(&module->slot, NXMEM_SLOT_LIVE);
+  *out = module;
+  return NXMEM_OK;
+}
+
+uint64_t nx_module_references(nx_module *module) {
+  pthread_mutex_lock(&module_lock);
+  const uint64_t n = module->references;
+  pthread_mutex_unlock(&module_lock);
+  return n;
+}
+
+static uint64_t drop_reference(nx_module *module) {
+  pthread_mutex_lock(&module_lock);
+  const uint64_t left = --module->references;
+  pthread_mutex_unlock(&module_lock);
+  return left;
+}
+
+static nxmem_result refuse_unload(nx_module *module, const nxmem_unload_info *info, nxmem_verdict v,
+                                  nxmem_error *error) {
+  return nx_fail_verdict(
+      error, NXMEM_ERR_BUSY, v,
+      "unload %s: plugin holds allocators %" PRIu64 ", allocations %" PRIu64 ", views %" PRIu64
+      ", capabilities %" PRIu64 ", queued %" PRIu64 "; host holds allocators %" PRIu64 ", allocations %" PRIu64
+      ", calls inside %" PRIu64 ", callback slots %" PRIu64 ", unpaid debts %" PRIu64,
+      module->image.path, info->plugin.live_allocators, info->plugin.live_allocations, info->plugin.live_views,
+      info->plugin.live_capabilities, info->plugin.queued_releases, info->host_allocators, info->host_allocations,
+      info->host_calls_inside, info->host_held_slots, info->host_unpaid_debts);
+}
+
+nxmem_result nx_module_try_release(nx_module *module, nxmem_unload_info *info, nxmem_error *error) {
+  if (!nx_slot_move(&module->slot, nx_slot_handle(&module->slot), NXMEM_SLOT_LIVE, NXMEM_SLOT_RELEASING))
+    return nx_fail(error, NXMEM_ERR_BUSY, "unload: another thread is unloading the same module");
+  const nxmem_verdict v = nx_gate_ask(module, info);
+  info->references = nx_module_references(module);
+  if (v.reason != NXMEM_REASON_NONE) {
+    const nxmem_result refused = refuse_unload(module, info, v, error);
+    nx_slot_set(&module->slot, NXMEM_SLOT_LIVE);
+    return refused;
+  }
+  info->references = drop_reference(module);
+  if (info->references != 0) {
+    nx_slot_set(&module->slot, NXMEM_SLOT_LIVE);
+    return NXMEM_OK;
+  }
+  nx_factories_release(nx_host_of(module->host), module);
+  info->unmapped = nx_image_close(&module->image);
+  forget(module);
+  return NXMEM_OK;
+}
+
+int nx_module_drop(nx_module *module, nxmem_unload_info *info) {
+  info->references = drop_reference(module);
+  info->unmapped = 0;
+  return info->references == 0;
+}

@@ -1,0 +1,27 @@
+/* A plugin file of one host: loading it whole or not at all, sharing it, unloading it through the gate. Private to the host. */
+#ifndef NX_MODULE_H
+#define NX_MODULE_H
+
+#include "file.h"
+#include "objects.h"
+
+/*
+ * The module of a file, with one more reference: the one that is loaded already, or a fresh one.
+ * NXMEM_ERR_BUSY while another thread loads or unloads it. *out is written only on NXMEM_OK. [runs plugin code]
+ */
+nxmem_result nx_module_acquire(nx_host *host, const char *path, const nx_file_identity *file, nx_module **out,
+                               nxmem_error *error);
+
+/*
+ * Give one reference back if the gate is open; at the last one release the factories and unmap.
+ * NXMEM_ERR_BUSY: the reference is kept. *info is filled in both cases. [runs plugin code]
+ */
+nxmem_result nx_module_try_release(nx_module *module, nxmem_unload_info *info, nxmem_error *error);
+
+/* Plugin handles on this module. */
+uint64_t nx_module_references(nx_module *module);
+
+/* Give one reference back although the gate is shut; at the last one the module stays mapped and 1 is returned: a forced leak. */
+int nx_module_drop(nx_module *module, nxmem_unload_info *info);
+
+#endif /* NX_MODULE_H */

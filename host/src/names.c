@@ -1,0 +1,171 @@
+/*
+ * names.c: words for codes, for people.
+ *
+ * Attackers: a code that does not exist.
+ * Promise: every code has an answer; the strings are static.
+ */
+#include "nxmem.h"
+#include "nxmem/verdict.h"
+
+const char *nxmem_result_name(nxmem_result result) {
+  switch (result) {
+    case NXMEM_OK:
+      return "ok";
+    case NXMEM_ERR_INVALID_ARGUMENT:
+      return "invalid-argument";
+    case NXMEM_ERR_CANNOT_OPEN:
+      return "cannot-open";
+    case NXMEM_ERR_MISSING_SYMBOL:
+      return "missing-symbol";
+    case NXMEM_ERR_NEGOTIATION:
+      return "negotiation";
+    case NXMEM_ERR_CONTRACT:
+      return "contract";
+    case NXMEM_ERR_UNREADABLE_MEMORY:
+      return "unreadable-memory";
+    case NXMEM_ERR_PLUGIN:
+      return "plugin-error";
+    case NXMEM_ERR_UNKNOWN_MECHANISM:
+      return "unknown-mechanism";
+    case NXMEM_ERR_UNSUPPORTED_CAPABILITY:
+      return "unsupported-capability";
+    case NXMEM_ERR_BUSY:
+      return "busy";
+    case NXMEM_ERR_STALE_HANDLE:
+      return "stale-handle";
+    case NXMEM_ERR_WRONG_OWNER:
+      return "wrong-owner";
+    case NXMEM_ERR_MISMATCH:
+      return "mismatch";
+    case NXMEM_ERR_QUARANTINED:
+      return "quarantined";
+    case NXMEM_ERR_OUT_OF_MEMORY:
+      return "out-of-memory";
+    case NXMEM_ERR_FORKED:
+      return "forked";
+    default:
+      return "unknown";
+  }
+}
+
+const char *nxmem_reason_text(uint32_t reason) {
+  switch (reason) {
+    case NXMEM_REASON_NONE:
+      return "accepted";
+    case NXMEM_REASON_NULL_POINTER:
+      return "pointer is NULL";
+    case NXMEM_REASON_MISALIGNED:
+      return "address is not a multiple of 8";
+    case NXMEM_REASON_SHORT_HEADER:
+      return "struct_size is smaller than the table's header";
+    case NXMEM_REASON_SHORT_TABLE:
+      return "struct_size is smaller than the claimed level needs";
+    case NXMEM_REASON_MISSING_SLOT:
+      return "a required slot is NULL";
+    case NXMEM_REASON_ZERO_MECHANISM:
+      return "mechanism id is 0";
+    case NXMEM_REASON_OTHER_MECHANISM:
+      return "mechanism id is another mechanism's";
+    case NXMEM_REASON_UNKNOWN_CAPABILITY:
+      return "a capability bit that this level does not define";
+    case NXMEM_REASON_TABLE_WITHOUT_FLAG:
+      return "a capability table that its flags do not declare";
+    case NXMEM_REASON_FLAG_WITHOUT_SLOT:
+      return "a declared capability without its table or slot";
+    case NXMEM_REASON_NO_ALLOCATOR:
+      return "the ALLOCATOR capability is missing";
+    case NXMEM_REASON_REQUIRED_MISSING:
+      return "a required capability is not effective";
+    case NXMEM_REASON_PLUGIN_REFUSED:
+      return "the plugin refused with a status";
+    case NXMEM_REASON_SHORT_RESPONSE:
+      return "the response's struct_size is too small";
+    case NXMEM_REASON_SHORT_REQUEST:
+      return "the request's struct_size is too small";
+    case NXMEM_REASON_INVERTED_RANGE:
+      return "a version range is inverted";
+    case NXMEM_REASON_NO_COMMON_MAJOR:
+      return "no common major version";
+    case NXMEM_REASON_NO_COMMON_MINOR:
+      return "no common minor version";
+    case NXMEM_REASON_MAJOR_OUT_OF_RANGE:
+      return "the agreed major version is out of range";
+    case NXMEM_REASON_MINOR_OUT_OF_RANGE:
+      return "the agreed minor version is out of range";
+    case NXMEM_REASON_CAPS_BEYOND_OFFER:
+      return "the answer has capabilities that were not offered";
+    case NXMEM_REASON_CAPS_BEYOND_LEVEL:
+      return "the answer has capabilities that the agreed level does not define";
+    case NXMEM_REASON_UNKNOWN_TIER:
+      return "the device tier is unknown";
+    case NXMEM_REASON_OTHER_DEVICE:
+      return "the device is another one";
+    case NXMEM_REASON_EMPTY_NAME:
+      return "the name is empty";
+    case NXMEM_REASON_UNTERMINATED_NAME:
+      return "the name has no NUL where one must be";
+    case NXMEM_REASON_BAD_UTF8:
+      return "the name is not valid UTF-8";
+    case NXMEM_REASON_CONTROL_CHARACTER:
+      return "the name has a control character";
+    case NXMEM_REASON_NULL_ADDRESS:
+      return "OK with a NULL address";
+    case NXMEM_REASON_MISALIGNED_ADDRESS:
+      return "OK with an address that is not aligned as asked";
+    case NXMEM_REASON_WRAPPING_ADDRESS:
+      return "OK with an address whose end wraps";
+    case NXMEM_REASON_TOTAL_TOO_LARGE:
+      return "a byte count that carries the total past 2^63";
+    case NXMEM_REASON_ZERO_BYTES:
+      return "zero bytes asked for";
+    case NXMEM_REASON_BAD_ALIGNMENT:
+      return "alignment is not a power of two";
+    case NXMEM_REASON_SIZE_WRAPS:
+      return "size rounded up to its alignment passes 2^64";
+    case NXMEM_REASON_REPORT_FAILED:
+      return "the unload query failed with a status";
+    case NXMEM_REASON_REPORT_SHORT:
+      return "the unload report's struct_size is too small";
+    case NXMEM_REASON_REPORT_UNWRITTEN:
+      return "the unload report was left unwritten";
+    case NXMEM_REASON_PLUGIN_HOLDS:
+      return "the plugin still holds objects";
+    case NXMEM_REASON_HOST_HOLDS:
+      return "the host still holds objects of this module";
+    case NXMEM_REASON_STALE_HANDLE:
+      return "the handle's generation has passed";
+    case NXMEM_REASON_WRONG_STATE:
+      return "the object is not live";
+    case NXMEM_REASON_IN_USE:
+      return "the object is in use";
+    case NXMEM_REASON_TOO_MANY:
+      return "more factories reported than a plugin may publish";
+    case NXMEM_REASON_LISTED_TWICE:
+      return "one factory is listed twice";
+    case NXMEM_REASON_SAME_NAME:
+      return "two mechanisms share name and device";
+    case NXMEM_REASON_UNREADABLE:
+      return "memory cannot be read that far";
+    default:
+      return "unknown";
+  }
+}
+
+const char *nxmem_status_name(uint32_t status_code) {
+  static const char *const names[] = {"OK",
+                                      "VERSION_MISMATCH",
+                                      "SHORT_STRUCT",
+                                      "UNSUPPORTED_CAPABILITY",
+                                      "INVALID_ARGUMENT",
+                                      "INTERNAL_ERROR",
+                                      "NOT_IMPLEMENTED",
+                                      "DEVICE_ERROR",
+                                      "OUT_OF_MEMORY",
+                                      "WRONG_DEVICE",
+                                      "WRONG_MECHANISM",
+                                      "UNKNOWN_ALLOCATION",
+                                      "RELEASE_QUARANTINED",
+                                      "CALLBACK_FAILED",
+                                      "BUSY"};
+  return status_code < sizeof names / sizeof names[0] ? names[status_code] : "unknown";
+}

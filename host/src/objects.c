@@ -1,0 +1,98 @@
+/*
+ * objects.c: the tables, and how a call pins what it works on.
+ *
+ * Attackers: callers with stale or foreign handles, on any thread, at any moment of a close or an unload.
+ * Promise: a pinned object is not closed or unmapped before the matching leave; a handle that names nothing touches nothing.
+ *
+ * The order that makes this work: a call first counts itself in, then looks at the state; a closer first changes the state, then looks at the count. All four
+ * are sequentially consistent, so at least one of the two sees the other.
+ */
+#include "objects.h"
+
+#include "error.h"
+#include "nxmem/handle.h"
+
+nx_table nx_hosts = NX_TABLE(nx_host, 3);
+nx_table nx_modules = NX_TABLE(nx_module, 5);
+nx_table nx_plugins = NX_TABLE(nx_plugin, 8);
+nx_table nx_allocators = NX_TABLE(nx_allocator, 6);
+nx_table nx_allocations = NX_TABLE(nx_allocation, 14);
+
+void nx_count(nx_counter *counter) {
+  uint64_t n = atomic_load_explicit(counter, memory_order_relaxed);
+  while (n != UINT64_MAX &&
+         !atomic_compare_exchange_weak_explicit(counter, &n, n + 1u, memory_order_relaxed, memory_order_relaxed)) {
+  }
+}
+
+uint32_t nx_status_code(const NxmemStatus *status) { return ((const volatile NxmemStatus *)status)->code; }
+
+nx_host *nx_host_of(uint64_t handle) { return (nx_host *)(void *)nx_table_find(&nx_hosts, handle); }
+nx_module *nx_module_at(uint32_t slot) { return (nx_module *)(void *)nx_table_at(&nx_modules, slot); }
+
+static nxmem_result forked(nxmem_error *error) {
+  return nx_fail(error, NXMEM_ERR_FORKED, "this process is a forked child of the one that created the host");
+}
+
+/* A handle whose slot is being closed, unloaded or opened is busy, not stale: it may come back. */
+static nxmem_result refuse(nxmem_verdict v, const char *kind, nxmem_error *error) {
+  const int in_transit =
+      v.reason == NXMEM_REASON_WRONG_STATE && (v.found == NXMEM_SLOT_RELEASING || v.found == NXMEM_SLOT_ALLOCATING);
+  if (in_transit || v.reason == NXMEM_REASON_IN_USE)
+    return nx_fail_verdict(error, NXMEM_ERR_BUSY, v, "the %s is being opened, closed or unloaded", kind);
+  return nx_fail_verdict(error, NXMEM_ERR_STALE_HANDLE, v, "the %s handle names nothing that is open", kind);
+}
+
+static nxmem_result unknown(const char *kind, nxmem_error *error) {
+  return nx_fail(error, NXMEM_ERR_STALE_HANDLE, "the %s handle was never issued", kind);
+}
+
+nxmem_result nx_host_find(nxmem_host handle, nx_host **out, nxmem_error *error) {
+  if (nx_is_forked()) return forked(error);
+  nx_slot *slot = nx_table_find(&nx_hosts, handle.id);
+  if (slot == NULL) return unknown("host", error);
+  const nxmem_verdict v = nxmem_check_claim(atomic_load(&slot->word), handle.id);
+  if (v.reason != NXMEM_REASON_NONE) return refuse(v, "host", error);
+  *out = (nx_host *)(void *)slot;
+  return NXMEM_OK;
+}
+
+void nx_plugin_leave(nx_module *module) { atomic_fetch_sub(&module->inside, 1u); }
+
+nxmem_result nx_plugin_enter(nxmem_plugin handle, nx_module **out, nxmem_error *error) {
+  if (nx_is_forked()) return forked(error);
+  nx_plugin *plugin = (nx_plugin *)(void *)nx_table_find(&nx_plugins, handle.id);
+  if (plugin == NULL) return unknown("plugin", error);
+  nx_module *module = nx_module_at(atomic_load_explicit(&plugin->module, memory_order_relaxed));
+  atomic_fetch_add(&module->inside, 1u);
+  const uint64_t module_word = atomic_load(&module->slot.word);
+  /* The handle is looked at after the pin: if it is live now, its reference holds this very module. */
+  nxmem_verdict v = nxmem_check_claim(atomic_load(&plugin->slot.word), handle.id);
+  if (v.reason == NXMEM_REASON_NONE && nxmem_word_state(module_word) != NXMEM_SLOT_LIVE) {
+    v.reason = NXMEM_REASON_WRONG_STATE;
+    v.found = nxmem_word_state(module_word);
+    v.needed = NXMEM_SLOT_LIVE;
+  }
+  if (v.reason == NXMEM_REASON_NONE) {
+    *out = module;
+    return NXMEM_OK;
+  }
+  nx_plugin_leave(module);
+  return refuse(v, "plugin", error);
+}
+
+void nx_allocator_leave(nx_allocator *allocator) { atomic_fetch_sub(&allocator->inside, 1u); }
+
+nxmem_result nx_allocator_enter(nxmem_allocator handle, nx_allocator **out, nxmem_error *error) {
+  if (nx_is_forked()) return forked(error);
+  nx_allocator *allocator = (nx_allocator *)(void *)nx_table_find(&nx_allocators, handle.id);
+  if (allocator == NULL) return unknown("allocator", error);
+  atomic_fetch_add(&allocator->inside, 1u);
+  const nxmem_verdict v = nxmem_check_claim(atomic_load(&allocator->slot.word), handle.id);
+  if (v.reason == NXMEM_REASON_NONE) {
+    *out = allocator;
+    return NXMEM_OK;
+  }
+  nx_allocator_leave(allocator);
+  return refuse(v, "allocator", error);
+}

@@ -1,0 +1,138 @@
+/*
+ * The host's objects and their tables. Private to the host.
+ *
+ * Each lives in a table that is never unmapped (slots.h). Which field may be touched when:
+ *   - the word of a slot: compare-and-swap only, or its owner's store;
+ *   - counters: atomics;
+ *   - all other fields are set while the word is ALLOCATING and constant while it is LIVE. Readers pin the object first (nx_*_enter),
+ *     except for allocation records, whose fields are relaxed atomics because stale handles may look at any time.
+ */
+#ifndef NX_OBJECTS_H
+#define NX_OBJECTS_H
+
+#include "fetch.h"
+#include "nxmem.h"
+#include "nxmem/enumerate.h"
+#include "nxmem/negotiate.h"
+#include "slots.h"
+
+typedef _Atomic uint64_t nx_counter;
+
+/* Add one; stays at 2^64-1 instead of wrapping. */
+void nx_count(nx_counter *counter);
+
+typedef struct nx_host {
+  nx_slot slot;
+  nxmem_offer offer;
+  nxmem_fetch_mode fetch;
+  nx_counter open_plugins;
+  nx_counter violations;
+  nx_counter refused_callbacks;
+  nx_counter unpaid_debts;
+  nx_counter forced_leaks;
+} nx_host;
+
+/* A factory whose ownership passed to the host: read once, judged, released exactly once. */
+typedef struct nx_factory {
+  NxmemAllocatorFactoryVtable table; /* the host's copy */
+  uint32_t declared_minor;
+  uint8_t name[256];
+} nx_factory;
+
+typedef NxmemStatus (*nx_negotiate_fn)(const NxmemNegotiateRequest *, NxmemNegotiateResponse *);
+typedef NxmemStatus (*nx_create_factories_fn)(const NxmemAllocatorFactoryVtable **, uint64_t, uint64_t *);
+typedef NxmemStatus (*nx_unload_query_fn)(NxmemUnloadReport *);
+
+/* A library in the address space. */
+typedef struct nx_image {
+  void *dl;       /* dlopen's handle */
+  uintptr_t base; /* load address, to look for it after dlclose */
+  char *path;     /* owned; as the loader names it */
+  nx_negotiate_fn negotiate;
+  nx_create_factories_fn create_factories;
+  nx_unload_query_fn query_unload;
+} nx_image;
+
+/* One loaded file of one host, however often it is opened. ALLOCATING: being loaded; RELEASING: being unloaded. */
+typedef struct nx_module {
+  nx_slot slot;
+  _Atomic uint64_t host; /* handle of its host */
+  uint64_t device;       /* st_dev and st_ino of the file */
+  uint64_t inode;
+  nx_image image;
+  NxmemNegotiateResponse agreed;
+  nx_factory *factories; /* owned: factory_count of them */
+  uint32_t factory_count;
+  uint32_t left_out;
+  uint64_t references; /* plugin handles; under the module lock */
+  nx_counter inside;   /* host calls into this module that no allocator accounts for */
+  nx_counter allocators;
+  nx_counter unpaid_debts;
+  /* Quarantined allocations of allocators that are closed. */
+  nx_counter retained;
+  nx_counter retained_bytes;
+  nx_counter retained_owned;
+  nx_counter retained_mapped;
+} nx_module;
+
+typedef struct nx_plugin {
+  nx_slot slot;
+  _Atomic uint32_t module; /* slot of its module */
+} nx_plugin;
+
+/* RELEASING: closing; users 1 while a closer works on it, 0 while it waits to be tried again. */
+typedef struct nx_allocator {
+  nx_slot slot;
+  _Atomic uint32_t module;           /* slot of its module */
+  _Atomic uint64_t host;             /* handle of its host */
+  NxmemAllocatorVtable table;        /* the host's copy */
+  NxmemVirtualBackingVtable backing; /* where VIRTUAL_BACKING is effective */
+  NxmemSharedMappingVtable sharing;  /* where SHARED_MAPPING is effective */
+  uint64_t effective;
+  NxmemHostCallbacks callbacks; /* stays valid for good: the table is never unmapped */
+  nx_counter inside;            /* host calls in the plugin through this allocator */
+  nx_counter live;
+  nx_counter quarantined;
+  nx_counter quarantined_bytes;
+  nx_counter owned;
+  nx_counter mapped;
+  nx_counter residual; /* part of `mapped` that no live allocation accounts for */
+} nx_allocator;
+
+typedef struct nx_allocation {
+  nx_slot slot;
+  _Atomic uint64_t owner; /* handle of its allocator */
+  _Atomic uint64_t bytes;
+  _Atomic uint64_t align;
+  _Atomic(uint8_t *) ptr;
+  _Atomic uint64_t owned;
+  _Atomic uint64_t mapped;
+} nx_allocation;
+
+extern nx_table nx_hosts;
+extern nx_table nx_modules;
+extern nx_table nx_plugins;
+extern nx_table nx_allocators;
+extern nx_table nx_allocations;
+
+/* 1 in a forked child of the process that created the first host. */
+int nx_is_forked(void);
+
+/* The host that a module or an allocator names: live as long as either is. */
+nx_host *nx_host_of(uint64_t handle);
+nx_module *nx_module_at(uint32_t slot);
+
+/*
+ * Pin an object for the duration of one call: on NXMEM_OK it stays as it is until the matching leave.
+ * FORKED, STALE_HANDLE, BUSY (closing or unloading). *out is written only on NXMEM_OK.
+ */
+nxmem_result nx_host_find(nxmem_host handle, nx_host **out, nxmem_error *error);
+nxmem_result nx_plugin_enter(nxmem_plugin handle, nx_module **out, nxmem_error *error);
+void nx_plugin_leave(nx_module *module);
+nxmem_result nx_allocator_enter(nxmem_allocator handle, nx_allocator **out, nxmem_error *error);
+void nx_allocator_leave(nx_allocator *allocator);
+
+/* The code of a status that the plugin may still be writing, read once. */
+uint32_t nx_status_code(const NxmemStatus *status);
+
+#endif /* NX_OBJECTS_H */

@@ -1,0 +1,144 @@
+/*
+ * plugin.c: plugin handles: opening, asking, unloading, giving up.
+ *
+ * Attackers: callers with stale handles or racing unloads; a plugin that re-enters from any of its exports.
+ * Promise: one handle is one reference; it goes exactly once, whoever asks.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "error.h"
+#include "module.h"
+
+static nxmem_result make_handle(nx_module *module, nxmem_plugin *out) {
+  nx_plugin *plugin = (nx_plugin *)(void *)nx_table_take(&nx_plugins);
+  if (plugin == NULL) return NXMEM_ERR_OUT_OF_MEMORY;
+  atomic_store_explicit(&plugin->module, module->slot.self, memory_order_relaxed);
+  nx_slot_set(&plugin->slot, NXMEM_SLOT_LIVE);
+  out->id = nx_slot_handle(&plugin->slot);
+  return NXMEM_OK;
+}
+
+static nxmem_result open_counted(nx_host *host, const char *path, nxmem_plugin *out, nxmem_error *error) {
+  nx_file_identity file;
+  nxmem_result r = nx_file_check(path, &file, error);
+  if (r != NXMEM_OK) return r;
+  nx_module *module = NULL;
+  r = nx_module_acquire(host, path, &file, &module, error);
+  if (r != NXMEM_OK) return r;
+  if (make_handle(module, out) == NXMEM_OK) return NXMEM_OK;
+  nxmem_unload_info info;
+  memset(&info, 0, sizeof info);
+  (void)nx_module_try_release(module, &info, NULL);
+  return nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "open plugin %s: no room for another handle", path);
+}
+
+/* Counted first, looked at second, like every other pin: a host that is destroyed meanwhile sees the count, or we see its state. */
+nxmem_result nxmem_plugin_open(nxmem_host handle, const char *path, nxmem_plugin *out, nxmem_error *error) {
+  if (out == NULL) return nx_fail(error, NXMEM_ERR_INVALID_ARGUMENT, "open plugin: out is NULL");
+  nx_host *host = NULL;
+  nxmem_result r = nx_host_find(handle, &host, error);
+  if (r != NXMEM_OK) return r;
+  atomic_fetch_add(&host->open_plugins, 1u);
+  r = nx_host_find(handle, &host, error);
+  if (r == NXMEM_OK) r = open_counted(host, path, out, error);
+  if (r != NXMEM_OK) atomic_fetch_sub(&host->open_plugins, 1u);
+  return r;
+}
+
+nxmem_result nxmem_plugin_get_info(nxmem_plugin handle, nxmem_plugin_info *out, nxmem_error *error) {
+  if (out == NULL) return nx_fail(error, NXMEM_ERR_INVALID_ARGUMENT, "plugin info: out is NULL");
+  nx_module *module = NULL;
+  const nxmem_result r = nx_plugin_enter(handle, &module, error);
+  if (r != NXMEM_OK) return r;
+  const nxmem_plugin_info info = {
+      .agreed_major = module->agreed.agreed_major,
+      .agreed_minor = module->agreed.agreed_minor,
+      .plugin_range = module->agreed.plugin_range,
+      .capability_flags = module->agreed.capability_flags,
+      .mechanism_count = module->factory_count,
+      .left_out = module->left_out,
+      .references = nx_module_references(module),
+  };
+  nx_plugin_leave(module);
+  *out = info;
+  return NXMEM_OK;
+}
+
+nxmem_result nxmem_plugin_mechanism(nxmem_plugin handle, uint32_t index, nxmem_mechanism_info *out,
+                                    nxmem_error *error) {
+  if (out == NULL) return nx_fail(error, NXMEM_ERR_INVALID_ARGUMENT, "mechanism info: out is NULL");
+  nx_module *module = NULL;
+  nxmem_result r = nx_plugin_enter(handle, &module, error);
+  if (r != NXMEM_OK) return r;
+  if (index < module->factory_count) {
+    const nx_factory *factory = &module->factories[index];
+    memcpy(out->name, factory->name, sizeof out->name);
+    out->device = factory->table.device;
+    out->advertised_flags = factory->table.capability_flags;
+    out->abi_minor = factory->table.abi_minor;
+  } else {
+    r = nx_fail(error, NXMEM_ERR_UNKNOWN_MECHANISM, "mechanism %" PRIu32 ": the plugin publishes %" PRIu32, index,
+                module->factory_count);
+  }
+  nx_plugin_leave(module);
+  return r;
+}
+
+/*
+ * Take a plugin handle out of everybody's hands: LIVE → RELEASING. Its module is not pinned: the claimed handle's reference holds it,
+ * and the pin would stand in the way of the very unload it is for.
+ */
+static nxmem_result claim(nxmem_plugin handle, nx_plugin **plugin_out, nx_module **module_out, nxmem_error *error) {
+  nx_module *module = NULL;
+  const nxmem_result r = nx_plugin_enter(handle, &module, error);
+  if (r != NXMEM_OK) return r;
+  nx_plugin *plugin = (nx_plugin *)(void *)nx_table_find(&nx_plugins, handle.id);
+  const int claimed = nx_slot_move(&plugin->slot, handle.id, NXMEM_SLOT_LIVE, NXMEM_SLOT_RELEASING);
+  nx_plugin_leave(module);
+  if (!claimed) return nx_fail(error, NXMEM_ERR_BUSY, "unload: another thread is unloading through the same handle");
+  *plugin_out = plugin;
+  *module_out = module;
+  return NXMEM_OK;
+}
+
+static void give_handle(nx_plugin *plugin, nx_host *host) {
+  nx_table_give(&nx_plugins, &plugin->slot);
+  atomic_fetch_sub(&host->open_plugins, 1u);
+}
+
+nxmem_result nxmem_plugin_try_unload(nxmem_plugin handle, nxmem_unload_info *info_out, nxmem_error *error) {
+  nx_plugin *plugin = NULL;
+  nx_module *module = NULL;
+  nxmem_result r = claim(handle, &plugin, &module, error);
+  if (r != NXMEM_OK) return r;
+  nx_host *host = nx_host_of(module->host);
+  nxmem_unload_info info;
+  memset(&info, 0, sizeof info);
+  r = nx_module_try_release(module, &info, error);
+  if (r == NXMEM_OK)
+    give_handle(plugin, host);
+  else
+    nx_slot_set(&plugin->slot, NXMEM_SLOT_LIVE);
+  if (info_out != NULL) *info_out = info;
+  return r;
+}
+
+nxmem_result nxmem_plugin_destroy(nxmem_plugin handle, nxmem_unload_info *info_out, nxmem_error *error) {
+  nx_plugin *plugin = NULL;
+  nx_module *module = NULL;
+  nxmem_result r = claim(handle, &plugin, &module, error);
+  if (r != NXMEM_OK) return r;
+  nx_host *host = nx_host_of(module->host);
+  nxmem_unload_info info;
+  memset(&info, 0, sizeof info);
+  r = nx_module_try_release(module, &info, error);
+  if (r != NXMEM_OK && info.reason == NXMEM_REASON_NONE) { /* not even asked: another thread is at it */
+    nx_slot_set(&plugin->slot, NXMEM_SLOT_LIVE);
+    return r;
+  }
+  if (r != NXMEM_OK && nx_module_drop(module, &info)) nx_count(&host->forced_leaks);
+  give_handle(plugin, host);
+  if (info_out != NULL) *info_out = info;
+  return NXMEM_OK;
+}

@@ -1,0 +1,58 @@
+/*
+ * Tables of slots that are never unmapped: where every handle leads. Private to the host.
+ *
+ * A slot's word (nxmem/handle.h) is changed only by compare-and-swap or exchange; all other fields of an object are relaxed atomics or
+ * are written only while the word says ALLOCATING and the slot is its writer's alone.
+ */
+#ifndef NX_SLOTS_H
+#define NX_SLOTS_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "nxmem/handle.h"
+
+/* First member of every object that lives in a table. */
+typedef struct nx_slot {
+  _Atomic uint64_t word;
+  _Atomic uint32_t next; /* free list: index + 1 */
+  uint32_t self;         /* its index; constant */
+} nx_slot;
+
+enum { NX_CHUNKS_MAX = 4096 };
+
+/* Statically initialised with NX_TABLE; grows by whole chunks. */
+typedef struct nx_table {
+  const size_t object_bytes;
+  const uint32_t chunk_shift; /* objects per chunk = 2^chunk_shift */
+  _Atomic(unsigned char *) chunks[NX_CHUNKS_MAX];
+  _Atomic uint64_t free_head; /* tag * 2^32 + (index + 1); the tag makes each head unique */
+  _Atomic uint32_t count;     /* slots ever made */
+} nx_table;
+
+#define NX_TABLE(type, shift) \
+  { .object_bytes = sizeof(type), .chunk_shift = (shift) }
+
+/* Take a free slot: its word turns ALLOCATING with its generation. NULL: no memory, or the table is full. [any-thread] [blocks: malloc] */
+nx_slot *nx_table_take(nx_table *table);
+
+/* Make a slot free with its next generation (or retire it). The caller owns the slot: its word is ALLOCATING or RELEASING. [any-thread] */
+void nx_table_give(nx_table *table, nx_slot *slot);
+
+/* The slot at an index that was once made, or NULL. [any-thread] */
+nx_slot *nx_table_at(nx_table *table, uint32_t index);
+
+/* The slot a handle names by its index; its generation is the caller's to check. NULL for none. [any-thread] */
+nx_slot *nx_table_find(nx_table *table, uint64_t handle);
+
+/* The handle of a slot in its present generation. */
+uint64_t nx_slot_handle(nx_slot *slot);
+
+/* Move a word from one state to another, users 0 before and after; 0 when it was not in that state or not of that generation. [any-thread] */
+int nx_slot_move(nx_slot *slot, uint64_t handle, nxmem_slot_state from, nxmem_slot_state to);
+
+/* Store a state; the caller owns the slot. */
+void nx_slot_set(nx_slot *slot, nxmem_slot_state state);
+
+#endif /* NX_SLOTS_H */
