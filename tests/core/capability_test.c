@@ -9,10 +9,14 @@
 #include "support.h"
 
 #define U32_MAX 0xFFFFFFFFu
-#define ALLOW {NXMEM_REASON_NONE, 0, 0, 0}
-#define UNKNOWN(found, known) {NXMEM_REASON_UNKNOWN_CAPABILITY, 24, found, known}
-#define NO_SLOT(offset) {NXMEM_REASON_FLAG_WITHOUT_SLOT, offset, 0, 0}
-#define NO_FLAG(offset) {NXMEM_REASON_TABLE_WITHOUT_FLAG, offset, 0, 0}
+#define ALLOW \
+  { NXMEM_REASON_NONE, 0, 0, 0 }
+#define UNKNOWN(found, known) \
+  { NXMEM_REASON_UNKNOWN_CAPABILITY, 24, found, known }
+#define NO_SLOT(offset) \
+  { NXMEM_REASON_FLAG_WITHOUT_SLOT, offset, 0, 0 }
+#define NO_FLAG(offset) \
+  { NXMEM_REASON_TABLE_WITHOUT_FLAG, offset, 0, 0 }
 
 enum { ALLOC = 1, BACKING = 2, SHARING = 4, DEFERRED = 8, STRUCTURED = 16, KNOWN = 31 };
 
@@ -88,8 +92,8 @@ static void test_capabilities(void **state) {
   const capability_row *row = *state;
   const NxmemAllocatorVtable table = make_table(row);
   uint64_t effective = 0xC5C5ull;
-  nx_assert_verdict(
-      nxmem_check_capabilities(&table, row->declared_minor, row->ceiling, row->negotiated, &effective), row->want);
+  nx_assert_verdict(nxmem_check_capabilities(&table, row->declared_minor, row->ceiling, row->negotiated, &effective),
+                    row->want);
   assert_int_equal(effective, row->want.reason == NXMEM_REASON_NONE ? row->effective : 0xC5C5ull);
 }
 

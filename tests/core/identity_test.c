@@ -9,7 +9,8 @@
 #include "support.h"
 
 #define U32_MAX 0xFFFFFFFFu
-#define ALLOW {NXMEM_REASON_NONE, 0, 0, 0}
+#define ALLOW \
+  { NXMEM_REASON_NONE, 0, 0, 0 }
 #define DEVICE_NUMBER(tier, index) ((uint64_t)(tier) << 32 | (index))
 
 typedef struct tier_row {
@@ -40,14 +41,19 @@ typedef struct identity_row {
   nxmem_verdict want;
 } identity_row;
 
-#define OTHER_DEVICE(ft, fi, nt, ni) {NXMEM_REASON_OTHER_DEVICE, 24, DEVICE_NUMBER(ft, fi), DEVICE_NUMBER(nt, ni)}
+#define OTHER_DEVICE(ft, fi, nt, ni) \
+  { NXMEM_REASON_OTHER_DEVICE, 24, DEVICE_NUMBER(ft, fi), DEVICE_NUMBER(nt, ni) }
 
 static const identity_row identity_rows[] = {
     {"same in every part", 7, {1, 2}, 7, {1, 2}, ALLOW},
     {"all zero", 0, {0, 0}, 0, {0, 0}, ALLOW},
     {"all ones", UINT64_MAX, {U32_MAX, U32_MAX}, UINT64_MAX, {U32_MAX, U32_MAX}, ALLOW},
     {"another mechanism", 8, {1, 2}, 7, {1, 2}, {NXMEM_REASON_OTHER_MECHANISM, 8, 8, 7}},
-    {"another mechanism in its high half", 7ull << 32, {1, 2}, 7, {1, 2},
+    {"another mechanism in its high half",
+     7ull << 32,
+     {1, 2},
+     7,
+     {1, 2},
      {NXMEM_REASON_OTHER_MECHANISM, 8, 7ull << 32, 7}},
     {"another tier", 7, {0, 2}, 7, {1, 2}, OTHER_DEVICE(0, 2, 1, 2)},
     {"another index", 7, {1, 3}, 7, {1, 2}, OTHER_DEVICE(1, 3, 1, 2)},
@@ -73,8 +79,8 @@ static void test_device(void **state) {
         nx_assert_verdict(got, (nxmem_verdict)ALLOW);
         continue;
       }
-      nx_assert_verdict(got, (nxmem_verdict)OTHER_DEVICE(devices[i].tier, devices[i].index, devices[j].tier,
-                                                         devices[j].index));
+      nx_assert_verdict(
+          got, (nxmem_verdict)OTHER_DEVICE(devices[i].tier, devices[i].index, devices[j].tier, devices[j].index));
     }
 }
 

@@ -8,9 +8,12 @@
 
 #include "support.h"
 
-#define ALLOW {NXMEM_REASON_NONE, 0, 0, 0}
-#define BAD(offset, byte) {NXMEM_REASON_BAD_UTF8, offset, byte, 0}
-#define CONTROL(offset, code) {NXMEM_REASON_CONTROL_CHARACTER, offset, code, 0}
+#define ALLOW \
+  { NXMEM_REASON_NONE, 0, 0, 0 }
+#define BAD(offset, byte) \
+  { NXMEM_REASON_BAD_UTF8, offset, byte, 0 }
+#define CONTROL(offset, code) \
+  { NXMEM_REASON_CONTROL_CHARACTER, offset, code, 0 }
 
 typedef struct name_row {
   const char *name;
@@ -96,9 +99,12 @@ typedef struct same_row {
 } same_row;
 
 static const same_row same_rows[] = {
-    {"same letters", "eager", "eager", 1},       {"different letters", "eager", "eaves", 0},
-    {"one is a prefix", "eager", "eager-2", 0},  {"the other is a prefix", "eager-2", "eager", 0},
-    {"case matters", "eager", "Eager", 0},       {"different in the first byte", "a", "b", 0},
+    {"same letters", "eager", "eager", 1},
+    {"different letters", "eager", "eaves", 0},
+    {"one is a prefix", "eager", "eager-2", 0},
+    {"the other is a prefix", "eager-2", "eager", 0},
+    {"case matters", "eager", "Eager", 0},
+    {"different in the first byte", "a", "b", 0},
     {"no normal form: e acute twice", "\xC3\xA9", "e\xCC\x81", 0},
 };
 

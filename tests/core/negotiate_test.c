@@ -11,7 +11,8 @@
 #include "watch.h"
 
 #define U32_MAX 0xFFFFFFFFu
-#define ALLOW {NXMEM_REASON_NONE, 0, 0, 0}
+#define ALLOW \
+  { NXMEM_REASON_NONE, 0, 0, 0 }
 
 /* ---- Ranges ---- */
 
@@ -22,9 +23,9 @@ typedef struct range_row {
 } range_row;
 
 static const range_row range_rows[] = {
-    {"range of one version", {1, 1, 0, 0}, 1},     {"range of all versions", {0, U32_MAX, 0, U32_MAX}, 1},
+    {"range of one version", {1, 1, 0, 0}, 1},       {"range of all versions", {0, U32_MAX, 0, U32_MAX}, 1},
     {"range with majors inverted", {2, 1, 0, 1}, 0}, {"range with minors inverted", {1, 1, 1, 0}, 0},
-    {"range with both inverted", {2, 1, 2, 1}, 0}, {"range of zeros", {0, 0, 0, 0}, 1},
+    {"range with both inverted", {2, 1, 2, 1}, 0},   {"range of zeros", {0, 0, 0, 0}, 1},
 };
 
 static void test_range(void **state) {
@@ -128,7 +129,8 @@ typedef struct decide_row {
   uint64_t flags;
 } decide_row;
 
-#define OURS {1, 1, 0, 1}
+#define OURS \
+  { 1, 1, 0, 1 }
 #define REFUSED 0, 0, 0
 
 static const decide_row decide_rows[] = {
@@ -147,14 +149,22 @@ static const decide_row decide_rows[] = {
     {"capabilities meet in some bits", OURS, 7, {OURS, 13}, ALLOW, 1, 1, 5},
     {"host range has majors inverted", {2, 1, 0, 1}, 31, {OURS, 31}, {NXMEM_REASON_INVERTED_RANGE, 8, 2, 1}, REFUSED},
     {"host range has minors inverted", {1, 1, 5, 4}, 31, {OURS, 31}, {NXMEM_REASON_INVERTED_RANGE, 16, 5, 4}, REFUSED},
-    {"host range has both inverted: major is named", {3, 2, 5, 4}, 31, {OURS, 31},
-     {NXMEM_REASON_INVERTED_RANGE, 8, 3, 2}, REFUSED},
+    {"host range has both inverted: major is named",
+     {3, 2, 5, 4},
+     31,
+     {OURS, 31},
+     {NXMEM_REASON_INVERTED_RANGE, 8, 3, 2},
+     REFUSED},
     {"own range has majors inverted", OURS, 31, {{2, 1, 0, 1}, 31}, {NXMEM_REASON_INVERTED_RANGE, 0, 2, 1}, REFUSED},
     {"own range has minors inverted", OURS, 31, {{1, 1, 1, 0}, 31}, {NXMEM_REASON_INVERTED_RANGE, 8, 1, 0}, REFUSED},
     {"host is a major ahead", {2, 3, 0, 1}, 31, {OURS, 31}, {NXMEM_REASON_NO_COMMON_MAJOR, 8, 1, 2}, REFUSED},
     {"host is a major behind", {0, 0, 0, 1}, 31, {OURS, 31}, {NXMEM_REASON_NO_COMMON_MAJOR, 8, 0, 1}, REFUSED},
     {"host wants at least minor 2", {1, 1, 2, 9}, 31, {OURS, 31}, {NXMEM_REASON_NO_COMMON_MINOR, 16, 1, 2}, REFUSED},
-    {"plugin wants at least minor 1", {1, 1, 0, 0}, 31, {{1, 1, 1, 1}, 31}, {NXMEM_REASON_NO_COMMON_MINOR, 16, 0, 1},
+    {"plugin wants at least minor 1",
+     {1, 1, 0, 0},
+     31,
+     {{1, 1, 1, 1}, 31},
+     {NXMEM_REASON_NO_COMMON_MINOR, 16, 0, 1},
      REFUSED},
     {"no capability offered", OURS, 0, {OURS, 31}, {NXMEM_REASON_NO_ALLOCATOR, 32, 0, 1}, REFUSED},
     {"host offers all but ALLOCATOR", OURS, 30, {OURS, 31}, {NXMEM_REASON_NO_ALLOCATOR, 32, 30, 1}, REFUSED},
@@ -224,9 +234,14 @@ static const judge_row judge_rows[] = {
     {"answer with something in reserved", 0, {40, 1, 1, 7, OURS, 27}, ALLOW},
     {"answer of size 2^32-1", 0, {U32_MAX, 1, 1, 0, OURS, 27}, ALLOW},
     {"refusal: VERSION_MISMATCH", 1, {40, 1, 1, 0, OURS, 27}, {NXMEM_REASON_PLUGIN_REFUSED, 0, 1, 0}},
-    {"refusal with a code nobody knows", U32_MAX, {40, 1, 1, 0, OURS, 27},
+    {"refusal with a code nobody knows",
+     U32_MAX,
+     {40, 1, 1, 0, OURS, 27},
      {NXMEM_REASON_PLUGIN_REFUSED, 0, U32_MAX, 0}},
-    {"refusal is named before its short answer", 3, {0, 0, 0, 0, {2, 1, 0, 0}, 0}, {NXMEM_REASON_PLUGIN_REFUSED, 0, 3, 0}},
+    {"refusal is named before its short answer",
+     3,
+     {0, 0, 0, 0, {2, 1, 0, 0}, 0},
+     {NXMEM_REASON_PLUGIN_REFUSED, 0, 3, 0}},
     {"answer of size 0", 0, {0, 1, 1, 0, OURS, 27}, {NXMEM_REASON_SHORT_RESPONSE, 0, 0, 40}},
     {"answer of size 8", 0, {8, 1, 1, 0, OURS, 27}, {NXMEM_REASON_SHORT_RESPONSE, 0, 8, 40}},
     {"answer of size 39", 0, {39, 1, 1, 0, OURS, 27}, {NXMEM_REASON_SHORT_RESPONSE, 0, 39, 40}},
@@ -241,13 +256,18 @@ static const judge_row judge_rows[] = {
     {"minor above its own range", 0, {40, 1, 1, 0, {1, 1, 0, 0}, 27}, {NXMEM_REASON_MINOR_OUT_OF_RANGE, 8, 1, 0}},
     {"minor below its own range", 0, {40, 1, 0, 0, {1, 1, 1, 1}, 11}, {NXMEM_REASON_MINOR_OUT_OF_RANGE, 8, 0, 1}},
     {"a bit nobody knows", 0, {40, 1, 1, 0, OURS, 59}, {NXMEM_REASON_UNKNOWN_CAPABILITY, 32, 59, 31}},
-    {"the highest bit", 0, {40, 1, 1, 0, OURS, 0x8000000000000001ull},
+    {"the highest bit",
+     0,
+     {40, 1, 1, 0, OURS, 0x8000000000000001ull},
      {NXMEM_REASON_UNKNOWN_CAPABILITY, 32, 0x8000000000000001ull, 31}},
     {"a bit that was not offered", 0, {40, 1, 1, 0, OURS, 31}, {NXMEM_REASON_CAPS_BEYOND_OFFER, 32, 31, 27}},
     {"no ALLOCATOR", 0, {40, 1, 1, 0, OURS, 26}, {NXMEM_REASON_NO_ALLOCATOR, 32, 26, 1}},
     {"no capability", 0, {40, 1, 1, 0, OURS, 0}, {NXMEM_REASON_NO_ALLOCATOR, 32, 0, 1}},
     {"a capability of minor 1 at minor 0", 0, {40, 1, 0, 0, OURS, 17}, {NXMEM_REASON_CAPS_BEYOND_LEVEL, 32, 17, 15}},
-    {"an answer left as it was sent out", 0, {40, 0, 0, 0, {0, 0, 0, 0}, 0}, {NXMEM_REASON_MAJOR_OUT_OF_RANGE, 4, 0, 1}},
+    {"an answer left as it was sent out",
+     0,
+     {40, 0, 0, 0, {0, 0, 0, 0}, 0},
+     {NXMEM_REASON_MAJOR_OUT_OF_RANGE, 4, 0, 1}},
 };
 
 static void test_judge(void **state) {

@@ -204,7 +204,8 @@ static void add_sweeps(nx_suite *suite, const reader *r) {
     sweep *s = &sweeps[used++];
     s->r = r;
     s->minor = minors[i];
-    nx_suite_add(suite, nx_name("every size at a guard page: %s, minor %u", r->name, s->minor), test_sweep_guard_page, s);
+    nx_suite_add(suite, nx_name("every size at a guard page: %s, minor %u", r->name, s->minor), test_sweep_guard_page,
+                 s);
     nx_suite_add(suite, nx_name("every size in an exact block: %s, minor %u", r->name, s->minor),
                  test_sweep_exact_block, s);
   }
@@ -214,14 +215,22 @@ static void add_loads(nx_suite *suite, const reader *r) {
   static load_row rows[READERS * 9];
   static size_t used;
   const load_row wanted[] = {
-      {r, 0, 0, 1},           {r, 7, 1, 1},           {r, 8, 1, 1},
-      {r, r->full - 1, 1, 1}, {r, r->at_minor_0, 0, 1}, {r, r->full, 1, 0},
-      {r, r->full, 1, 1},     {r, r->full + 8, 2, 1}, {r, 0xFFFFFFFFu, 0xFFFFFFFFu, 2},
+      {r, 0, 0, 1},
+      {r, 7, 1, 1},
+      {r, 8, 1, 1},
+      {r, r->full - 1, 1, 1},
+      {r, r->at_minor_0, 0, 1},
+      {r, r->full, 1, 0},
+      {r, r->full, 1, 1},
+      {r, r->full + 8, 2, 1},
+      {r, 0xFFFFFFFFu, 0xFFFFFFFFu, 2},
   };
   for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
     rows[used] = wanted[i];
-    nx_suite_add(suite, nx_name("loads once: %s, size %u minor %u ceiling %u", r->name, wanted[i].size,
-                                wanted[i].minor, wanted[i].ceiling), test_loads, &rows[used++]);
+    nx_suite_add(suite,
+                 nx_name("loads once: %s, size %u minor %u ceiling %u", r->name, wanted[i].size, wanted[i].minor,
+                         wanted[i].ceiling),
+                 test_loads, &rows[used++]);
   }
 }
 

@@ -49,7 +49,9 @@ const reader readers[READERS] = {
     {"shared mapping, unvalidated", 64, 64, 0, 0, run_sharing_unvalidated},
 };
 
-uint64_t filled_value(size_t offset) { return offset == 8 ? MECHANISM : 0x5100000000001000ull + offset * 0x100000100ull; }
+uint64_t filled_value(size_t offset) {
+  return offset == 8 ? MECHANISM : 0x5100000000001000ull + offset * 0x100000100ull;
+}
 
 void fill_table(uint8_t *bytes, size_t room, uint32_t struct_size, uint32_t abi_minor) {
   uint8_t whole[TABLE_BYTES_MAX + SWEEP_BEYOND + 8];

@@ -26,10 +26,10 @@ typedef struct reading {
 
 typedef struct reader {
   const char *name;
-  uint32_t full;         /* bytes of the whole table */
-  uint32_t at_minor_0;   /* bytes it needs at minor 0 */
+  uint32_t full;       /* bytes of the whole table */
+  uint32_t at_minor_0; /* bytes it needs at minor 0 */
   int validated;
-  int tells_declared;    /* reports the claimed minor */
+  int tells_declared; /* reports the claimed minor */
   void (*read)(const void *src, uint32_t ceiling, reading *got);
 } reader;
 

@@ -10,10 +10,14 @@
 #include "prefix_tables.h"
 
 #define U32_MAX 0xFFFFFFFFu
-#define ALLOW {NXMEM_REASON_NONE, 0, 0, 0}
-#define SHORT_HEADER(found) {NXMEM_REASON_SHORT_HEADER, 0, found, 8}
-#define SHORT_TABLE(found, needed) {NXMEM_REASON_SHORT_TABLE, 0, found, needed}
-#define MISSING(offset) {NXMEM_REASON_MISSING_SLOT, offset, 0, 0}
+#define ALLOW \
+  { NXMEM_REASON_NONE, 0, 0, 0 }
+#define SHORT_HEADER(found) \
+  { NXMEM_REASON_SHORT_HEADER, 0, found, 8 }
+#define SHORT_TABLE(found, needed) \
+  { NXMEM_REASON_SHORT_TABLE, 0, found, needed }
+#define MISSING(offset) \
+  { NXMEM_REASON_MISSING_SLOT, offset, 0, 0 }
 
 /* ---- Sizes and levels of the allocator table: its last slot exists from minor 1 ---- */
 
@@ -23,8 +27,8 @@ typedef struct level_row {
   uint32_t abi_minor;
   uint32_t ceiling;
   nxmem_verdict want;
-  uint32_t level;   /* where accepted */
-  int last_slot;    /* release_allocation taken over */
+  uint32_t level; /* where accepted */
+  int last_slot;  /* release_allocation taken over */
 } level_row;
 
 static const level_row level_rows[] = {

@@ -7,15 +7,18 @@
 #ifndef TESTS_CORE_SUPPORT_H
 #define TESTS_CORE_SUPPORT_H
 
+/* cmocka.h needs the four before it. */
+/* clang-format off */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <cmocka.h>
+/* clang-format on */
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "nxmem/verdict.h"
 
