@@ -4,6 +4,7 @@
  * Promise: exit codes as exit_codes.h says, also when standard output is closed or full.
  */
 #include <argp.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,9 +78,18 @@ static void check_standard_output(void) {
   if (nx_check_output(stdout)) _exit(NX_EXIT_COULD_NOT_RUN);
 }
 
+/* A closed 0, 1 or 2 would become the next file opened, and a report would land in it. */
+static void occupy_standard_descriptors(void) {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+    if (fcntl(fd, F_GETFD) >= 0) continue;
+    if (open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd) _exit(NX_EXIT_COULD_NOT_RUN);
+  }
+}
+
 int main(int argc, char **argv) {
   choice chosen = {0};
   char self[] = "nxmem";
+  occupy_standard_descriptors();
   signal(SIGPIPE, SIG_IGN);
   atexit(check_standard_output);
   argp_err_exit_status = NX_EXIT_USAGE;

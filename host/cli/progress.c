@@ -19,8 +19,8 @@ static uint64_t now_ms(void) {
 }
 
 void nx_progress_begin(nx_progress *progress, const char *what, uint64_t total) {
-  *progress = (nx_progress){
-      .what = what, .total = total, .next_ms = now_ms() + FIRST_MS, .on_terminal = isatty(STDERR_FILENO)};
+  *progress =
+      (nx_progress){.what = what, .total = total, .next_ms = now_ms() + FIRST_MS, .on_terminal = isatty(STDERR_FILENO)};
 }
 
 void nx_progress_tick(nx_progress *progress, uint64_t done) {

@@ -78,12 +78,17 @@ void nx_report_begin(nx_report *report, const nx_report_style *style, const char
 
 static void print_value(FILE *out, const json_t *value);
 
+/* A line holds this many items of a list; JSON holds all. */
+enum { LIST_ITEMS = 6 };
+
 static void print_array(FILE *out, const json_t *array) {
-  if (json_array_size(array) == 0) fputs("none", out);
-  for (size_t i = 0; i < json_array_size(array); i++) {
+  size_t size = json_array_size(array), shown = size > LIST_ITEMS ? LIST_ITEMS : size;
+  if (size == 0) fputs("none", out);
+  for (size_t i = 0; i < shown; i++) {
     if (i) fputc(' ', out);
     print_value(out, json_array_get(array, i));
   }
+  if (shown < size) fputs(" ...", out);
 }
 
 static void print_value(FILE *out, const json_t *value) {
@@ -94,9 +99,9 @@ static void print_value(FILE *out, const json_t *value) {
   if (json_is_array(value)) print_array(out, value);
 }
 
-/* "owned_bytes" reads "owned bytes"; a row's main "value" needs no key. */
+/* "owned_bytes" reads "owned bytes"; what a row is about needs no key. */
 static void print_key(FILE *out, const char *key) {
-  if (!strcmp(key, "value")) return;
+  if (!strcmp(key, "value") || !strcmp(key, "mechanism")) return;
   for (; *key; key++) fputc(*key == '_' ? ' ' : *key, out);
   fputc(' ', out);
 }
@@ -169,9 +174,11 @@ int nx_report_own_output(nx_report *report) {
 }
 
 int nx_check_output(FILE *out) {
+  static int told;
   errno = 0;
   if (!fflush(out) && !ferror(out)) return 0;
   int cause = errno ? errno : EIO;
+  if (told++) return -1;
   fprintf(stderr, "nxmem: could not write to standard output: %s; free space or fix where it goes, then try again\n",
           strerror(cause));
   return -1;

@@ -49,7 +49,8 @@ static int to_number(const char *word, int suffixes, uint64_t *out) {
 
 static uint64_t number_option(const char *option, const char *word, int suffixes, struct argp_state *state) {
   uint64_t number = 0;
-  if (to_number(word, suffixes, &number)) argp_error(state, "%s: found '%s', need a whole number below 2^64", option, word);
+  if (to_number(word, suffixes, &number))
+    argp_error(state, "%s: found '%s', need a whole number below 2^64", option, word);
   return number;
 }
 
@@ -99,17 +100,38 @@ static void take_device(nx_run_args *args, const char *word, struct argp_state *
 static error_t parse(int key, char *word, struct argp_state *state) {
   nx_run_args *args = state->input;
   switch (key) {
-    case 'm': args->mechanism = word; return 0;
-    case 'd': take_device(args, word, state); return 0;
-    case 'n': args->blocks = number_option("--blocks", word, 0, state); return 0;
-    case 'b': args->bytes = bytes_option(word, state); return 0;
-    case KEY_ALIGN: args->align = align_option(word, state); return 0;
-    case KEY_MINOR: args->minor = minor_option(word, state); return 0;
-    case KEY_DIRECT: args->direct = 1; return 0;
-    case 'j': args->as_json = 1; return 0;
-    case ARGP_KEY_ARG: take_file(args, word, state); return 0;
-    case ARGP_KEY_NO_ARGS: argp_error(state, "FILE is missing: name the plugin to load"); return EINVAL;
-    default: return ARGP_ERR_UNKNOWN;
+    case 'm':
+      args->mechanism = word;
+      return 0;
+    case 'd':
+      take_device(args, word, state);
+      return 0;
+    case 'n':
+      args->blocks = number_option("--blocks", word, 0, state);
+      return 0;
+    case 'b':
+      args->bytes = bytes_option(word, state);
+      return 0;
+    case KEY_ALIGN:
+      args->align = align_option(word, state);
+      return 0;
+    case KEY_MINOR:
+      args->minor = minor_option(word, state);
+      return 0;
+    case KEY_DIRECT:
+      args->direct = 1;
+      return 0;
+    case 'j':
+      args->as_json = 1;
+      return 0;
+    case ARGP_KEY_ARG:
+      take_file(args, word, state);
+      return 0;
+    case ARGP_KEY_NO_ARGS:
+      argp_error(state, "FILE is missing: name the plugin to load");
+      return EINVAL;
+    default:
+      return ARGP_ERR_UNKNOWN;
   }
 }
 
@@ -117,11 +139,14 @@ static const struct argp PARSER = {
     .options = OPTIONS,
     .parser = parse,
     .args_doc = "FILE",
-    .doc = "Load a plugin behind the boundary, judge what it says, allocate from each mechanism, check that memory of tier host "
-           "keeps what is written, release everything, unload, and look whether the module is really gone.\v"
-           "The plugin's code runs in this process: what it says is judged, what it does is not contained. "
-           "Numbers above 2^63-1 are text in JSON.\n\n"
-           "A module that stays resident, and anything in the host's books that should be zero, is a finding.\n\n" NX_EXIT_CODES_HELP,
+    .doc =
+        "Load a plugin behind the boundary, judge what it says, allocate from each mechanism, check that memory of "
+        "tier host "
+        "keeps what is written, release everything, unload, and look whether the module is really gone.\v"
+        "The plugin's code runs in this process: what it says is judged, what it does is not contained. "
+        "Numbers above 2^63-1 are text in JSON.\n\n"
+        "A module that stays resident, and anything in the host's books that should be zero, is a "
+        "finding.\n\n" NX_EXIT_CODES_HELP,
 };
 
 void nx_run_parse(int argc, char **argv, nx_run_args *out) {

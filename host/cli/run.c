@@ -1,0 +1,215 @@
+/*
+ * run.c: nxmem run FILE: the whole path from a file to an unloaded module, step by step.
+ * Attackers: the plugin. Its code runs in this process, behind libnxmem.
+ * Promise: every verdict is shown as it falls; the last word is whether the module is really gone.
+ */
+#include "run.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands.h"
+#include "exit_codes.h"
+#include "nxmem/capability.h"
+#include "text.h"
+#include "words.h"
+
+int nx_exit_of(nxmem_result result) {
+  switch (result) {
+    case NXMEM_OK:
+      return NX_EXIT_FINE;
+    case NXMEM_ERR_CANNOT_OPEN:
+    case NXMEM_ERR_MISSING_SYMBOL:
+    case NXMEM_ERR_OUT_OF_MEMORY:
+      return NX_EXIT_COULD_NOT_RUN;
+    default:
+      return NX_EXIT_FINDINGS;
+  }
+}
+
+void nx_session_raise(nx_session *session, int exit_code) {
+  if (exit_code > session->exit_code) session->exit_code = exit_code;
+}
+
+json_t *nx_step(const char *name, nx_row_verdict verdict, const nxmem_mechanism_info *mechanism) {
+  json_t *row = nx_row(name, verdict);
+  if (verdict != NX_ROW_REFUSED) nx_set_result(row, NXMEM_OK);
+  if (!mechanism) return row;
+  nx_set_text(row, "mechanism", mechanism->name);
+  nx_set_device(row, mechanism->device);
+  return row;
+}
+
+void nx_step_refused(nx_session *session, json_t *row, const nxmem_error *error) {
+  nx_set_error(row, error);
+  nx_session_raise(session, nx_exit_of(error->result));
+  nx_report_add(&session->report, row);
+}
+
+/* ---- Host and plugin --------------------------------------------------------------------------------------------- */
+
+static int step_host(nx_session *session) {
+  nxmem_host_options options;
+  nxmem_error error;
+  nxmem_host_options_default(&options);
+  options.range.minor_max = session->args->minor;
+  options.capability_flags &= nxmem_caps_at(session->args->minor);
+  options.fetch = session->args->direct ? NXMEM_FETCH_DIRECT : NXMEM_FETCH_GUARDED;
+  if (nxmem_host_create(&options, &session->host, &error) != NXMEM_OK) {
+    nx_step_refused(session, nx_step("host", NX_ROW_REFUSED, NULL), &error);
+    return -1;
+  }
+  json_t *row = nx_step("host", NX_ROW_OK, NULL);
+  nx_set_range(row, "speaks", &options.range);
+  nx_set_capabilities(row, "offers", options.capability_flags);
+  nx_set_text(row, "reads_plugin_memory", session->args->direct ? "directly" : "guarded");
+  nx_report_add(&session->report, row);
+  return 0;
+}
+
+/* What is no plugin at all is said on stderr: there is nothing to report about. */
+static int step_open(nx_session *session) {
+  nxmem_error error;
+  if (nxmem_plugin_open(session->host, session->path, &session->plugin, &error) == NXMEM_OK) {
+    nx_report_add(&session->report, nx_step("open", NX_ROW_OK, NULL));
+    return 0;
+  }
+  json_t *row = nx_step("open", NX_ROW_REFUSED, NULL);
+  if (nx_exit_of(error.result) != NX_EXIT_COULD_NOT_RUN) {
+    nx_step_refused(session, row, &error);
+    return -1;
+  }
+  nx_set_error(row, &error);
+  nx_report_problem(&session->report, row, error.message);
+  nx_session_raise(session, NX_EXIT_COULD_NOT_RUN);
+  return -1;
+}
+
+static uint32_t step_negotiated(nx_session *session) {
+  nxmem_plugin_info info;
+  nxmem_error error;
+  char version[32];
+  if (nxmem_plugin_get_info(session->plugin, &info, &error) != NXMEM_OK) {
+    nx_step_refused(session, nx_step("negotiated", NX_ROW_REFUSED, NULL), &error);
+    return 0;
+  }
+  json_t *row = nx_step("negotiated", info.left_out ? NX_ROW_NOTE : NX_ROW_OK, NULL);
+  snprintf(version, sizeof version, "%u.%u", info.agreed_major, info.agreed_minor);
+  nx_set_text(row, "version", version);
+  nx_set_range(row, "plugin_speaks", &info.plugin_range);
+  nx_set_capabilities(row, "capabilities", info.capability_flags);
+  nx_set_number(row, "mechanisms", info.mechanism_count);
+  nx_set_number(row, "left_out", info.left_out);
+  nx_report_add(&session->report, row);
+  return info.mechanism_count;
+}
+
+/* ---- Mechanisms -------------------------------------------------------------------------------------------------- */
+
+static int get_mechanism(nx_session *session, uint32_t index, nxmem_mechanism_info *out) {
+  nxmem_error error;
+  if (nxmem_plugin_mechanism(session->plugin, index, out, &error) == NXMEM_OK) return 0;
+  nx_step_refused(session, nx_step("mechanism", NX_ROW_REFUSED, NULL), &error);
+  return -1;
+}
+
+static void list_mechanisms(nx_session *session, uint32_t count) {
+  nxmem_mechanism_info info;
+  for (uint32_t i = 0; i < count; i++) {
+    if (get_mechanism(session, i, &info)) return;
+    json_t *row = nx_step("mechanism", NX_ROW_OK, &info);
+    nx_set_number(row, "level", info.abi_minor);
+    nx_set_capabilities(row, "advertises", info.advertised_flags);
+    nx_report_add(&session->report, row);
+  }
+}
+
+static int is_wanted(const nx_run_args *args, const nxmem_mechanism_info *info) {
+  if (args->mechanism && strcmp(args->mechanism, info->name) != 0) return 0;
+  return !args->has_device || (args->device.tier == info->device.tier && args->device.index == info->device.index);
+}
+
+/* The caller asked for what the plugin does not list. */
+static void refuse_selection(nx_session *session) {
+  nxmem_error error = {.result = NXMEM_ERR_UNKNOWN_MECHANISM};
+  char *name = nx_show_text(session->args->mechanism ? session->args->mechanism : "(any)");
+  snprintf(error.message, sizeof error.message,
+           "found no mechanism %.600s on the device asked for; name one of those listed by --mechanism and --device",
+           name);
+  free(name);
+  nx_step_refused(session, nx_step("select", NX_ROW_REFUSED, NULL), &error);
+}
+
+static void exercise(nx_session *session, uint32_t count) {
+  nxmem_mechanism_info info;
+  uint32_t exercised = 0;
+  for (uint32_t i = 0; i < count; i++) {
+    if (get_mechanism(session, i, &info)) return;
+    if (!is_wanted(session->args, &info)) continue;
+    exercised++;
+    nx_run_mechanism(session, &info);
+  }
+  if (exercised == 0 && (session->args->mechanism || session->args->has_device)) refuse_selection(session);
+}
+
+/* ---- The session ------------------------------------------------------------------------------------------------- */
+
+static void step_plugin(nx_session *session) {
+  if (!step_open(session)) {
+    uint32_t count = step_negotiated(session);
+    list_mechanisms(session, count);
+    exercise(session, count);
+    nx_run_unload(session);
+  }
+  if (session->exit_code != NX_EXIT_COULD_NOT_RUN) nx_run_books(session);
+}
+
+static void run_session(nx_session *session) {
+  nxmem_error error;
+  if (step_host(session)) return;
+  step_plugin(session);
+  if (nxmem_host_destroy(session->host, &error) != NXMEM_OK) {
+    nx_step_refused(session, nx_step("host", NX_ROW_REFUSED, NULL), &error);
+  }
+}
+
+static int end_session(nx_session *session) {
+  int mapped = nx_is_mapped(session->path);
+  if (mapped >= 0) nx_set_flag(session->report.root, "unmapped", !mapped);
+  if (mapped > 0) nx_session_raise(session, NX_EXIT_FINDINGS);
+  nx_set_text(session->report.root, "result", session->exit_code ? "refused" : "ok");
+  return nx_report_end(&session->report, session->exit_code);
+}
+
+static void begin_report(nx_report *report, const nx_run_args *args, const char *path) {
+  static const nx_report_style style = {"run", "steps", 12};
+  char *shown = nx_show_text(path ? path : args->file);
+  nx_report_begin(report, &style, shown, args->as_json);
+  free(shown);
+}
+
+static int refuse_path(nx_session *session, int cause) {
+  char message[256];
+  snprintf(message, sizeof message, "cannot find it: %s; name a readable plugin file", strerror(cause));
+  nx_report_problem(&session->report, NULL, message);
+  nx_set_flag(session->report.root, "unmapped", 1);
+  nx_set_text(session->report.root, "result", "refused");
+  return nx_report_end(&session->report, NX_EXIT_COULD_NOT_RUN);
+}
+
+int nx_run(int argc, char **argv) {
+  nx_run_args args;
+  nx_run_parse(argc, argv, &args);
+  nx_session session = {.args = &args};
+  char *path = realpath(args.file, NULL);
+  int cause = errno;
+  begin_report(&session.report, &args, path);
+  if (!path) return refuse_path(&session, cause);
+  if (args.as_json && nx_report_own_output(&session.report)) nx_out_of_memory();
+  session.path = path;
+  run_session(&session);
+  int exit_code = end_session(&session);
+  free(path);
+  return exit_code;
+}

@@ -1,0 +1,45 @@
+/*
+ * run.h: one session of nxmem run: a host, a plugin, and what was found so far.
+ * Attackers: the plugin, as far as libnxmem lets anything through; its texts arrive validated or escaped.
+ * Promise: each step is a row; a refusal is shown with all its codes and the session goes on with what is left.
+ */
+#ifndef NXMEM_CLI_RUN_H
+#define NXMEM_CLI_RUN_H
+
+#include "nxmem.h"
+#include "report.h"
+#include "run_args.h"
+
+typedef struct nx_session {
+  const nx_run_args *args;
+  const char *path; /* absolute */
+  nx_report report;
+  nxmem_host host;
+  nxmem_plugin plugin;
+  int exit_code; /* only ever rises */
+} nx_session;
+
+/* The exit code that a refusal stands for. */
+int nx_exit_of(nxmem_result result);
+
+void nx_session_raise(nx_session *session, int exit_code);
+
+/* A row about a mechanism, or about the whole plugin when `mechanism` is NULL. */
+json_t *nx_step(const char *name, nx_row_verdict verdict, const nxmem_mechanism_info *mechanism);
+
+/* Adds the row of a refused step and raises the exit code. `row` may hold facts already (nx_step with NX_ROW_REFUSED). */
+void nx_step_refused(nx_session *session, json_t *row, const nxmem_error *error);
+
+/* Open, allocate, touch, release, close. */
+void nx_run_mechanism(nx_session *session, const nxmem_mechanism_info *mechanism);
+
+/* Ask both sides, unload or give up, and show the tallies. */
+void nx_run_unload(nx_session *session);
+
+/* The host's own counts: what should be zero by now. */
+void nx_run_books(nx_session *session);
+
+/* Whether any mapping of this process is of that file: 1 or 0, -1 when the kernel does not say. */
+int nx_is_mapped(const char *path);
+
+#endif /* NXMEM_CLI_RUN_H */
