@@ -111,7 +111,7 @@ const NxmemAllocatorFactoryVtable *nx_publish(const nx_listing *listing) {
   factory->next = factories;
   factories = factory;
   pthread_mutex_unlock(&listed);
-  if (table.release != NULL && listing->table_bytes >= NX_FACTORY_BYTES) nx_count(NX_PROBE_FACTORIES_CREATED);
+  if (table.release != NULL && table.struct_size >= NX_FACTORY_BYTES) nx_count(NX_PROBE_FACTORIES_CREATED);
   return (const NxmemAllocatorFactoryVtable *)factory->table.bytes;
 }
 

@@ -14,7 +14,7 @@ typedef enum nx_probe {
   NX_PROBE_NEGOTIATE_CALLS = 0,
   NX_PROBE_ENUMERATE_CALLS = 1,
   NX_PROBE_REPORT_CALLS = 2,
-  NX_PROBE_FACTORIES_CREATED = 3,   /* those with a release slot: what can be given back at all */
+  NX_PROBE_FACTORIES_CREATED = 3,   /* those whose release slot can be found: what can be given back */
   NX_PROBE_FACTORIES_RELEASED = 4,  /* first releases: equals CREATED when every one was released exactly once */
   NX_PROBE_STRAY_FACTORY_CALLS = 5, /* calls after a factory's release, a second release among them */
   NX_PROBE_OPEN_CALLS = 6,
@@ -37,6 +37,9 @@ typedef enum nx_probe {
   NX_PROBE_COUNT = 23
 } nx_probe;
 
+/* Fault modules only: the row that the module commits; NULL where the build named one that does not exist. */
+const char *nxmem_scripted_fault(void);
+
 /* One counter; 0 for a number that is none. */
 uint64_t nxmem_scripted_probe(uint32_t what);
 
@@ -55,7 +58,9 @@ void nxmem_scripted_observe(uint64_t *counters);
 /* The functions as dlsym gives them, and their names. */
 typedef uint64_t (*nx_probe_function)(uint32_t what);
 typedef void (*nx_observe_function)(uint64_t *counters);
+typedef const char *(*nx_fault_function)(void);
 #define NXMEM_SCRIPTED_PROBE_SYMBOL "nxmem_scripted_probe"
 #define NXMEM_SCRIPTED_OBSERVE_SYMBOL "nxmem_scripted_observe"
+#define NXMEM_SCRIPTED_FAULT_SYMBOL "nxmem_scripted_fault"
 
 #endif /* NXMEM_SCRIPTED_PROBE_H */

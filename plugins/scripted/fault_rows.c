@@ -1,0 +1,100 @@
+/*
+ * fault_rows.c: how a module carries its row out; the rows about the unload report; the rows that the build makes.
+ *
+ * Attackers: the rows.
+ * Promise: an edit comes after the honest work, so that a host finds everything else as it should be.
+ */
+#include "fault_rows.h"
+
+#include <string.h>
+
+/* ---- Carrying a row out ----------------------------------------------------------------------------------------- */
+
+NxmemStatus nx_fault_negotiate(const nx_fault *fault, const NxmemNegotiateRequest *request,
+                               NxmemNegotiateResponse *response) {
+  nx_count(NX_PROBE_NEGOTIATE_CALLS);
+  const NxmemStatus honest = nx_negotiate(request, response);
+  if (honest.code != NXMEM_STATUS_OK) return honest;
+  if (fault->edit_response != NULL) fault->edit_response(request, response);
+  return fault->negotiate_status == NXMEM_STATUS_OK ? honest : nx_status(fault->negotiate_status, "no");
+}
+
+NxmemStatus nx_fault_enumerate(const nx_fault *fault, const NxmemAllocatorFactoryVtable **out_factories,
+                               uint64_t max_factories, uint64_t *out_count) {
+  enum { ROOM = 64 }; /* what every host offers; some edits fill it */
+  nx_count(NX_PROBE_ENUMERATE_CALLS);
+  const NxmemStatus checked = nx_check_enumerate(out_factories, max_factories, ROOM, out_count);
+  if (checked.code != NXMEM_STATUS_OK) return checked;
+  const nx_listing honest = nx_list(&nx_eager);
+  const nx_listing *listings = fault->listings == NULL ? &honest : fault->listings;
+  const uint64_t count = fault->listings == NULL ? 1u : fault->listing_count;
+  for (uint64_t i = 0u; i < count; i++) {
+    out_factories[i] = nx_publish(&listings[i]);
+    if (out_factories[i] == NULL) return nx_status(NXMEM_STATUS_OUT_OF_MEMORY, "factories");
+  }
+  *out_count = count;
+  return fault->edit_entries == NULL ? nx_ok() : fault->edit_entries(out_factories, out_count);
+}
+
+NxmemStatus nx_fault_report(const nx_fault *fault, NxmemUnloadReport *report_out) {
+  nx_count(NX_PROBE_REPORT_CALLS);
+  return fault->report == NULL ? nx_report(report_out) : fault->report(report_out);
+}
+
+/* ---- Reports ---------------------------------------------------------------------------------------------------- */
+
+static NxmemStatus report_nothing(NxmemUnloadReport *report_out) {
+  (void)report_out;
+  return nx_ok();
+}
+
+static NxmemStatus report_short(NxmemUnloadReport *report_out) {
+  const NxmemStatus honest = nx_report(report_out);
+  if (honest.code == NXMEM_STATUS_OK) report_out->struct_size = 8u;
+  return honest;
+}
+
+/* The numbers are true; the status is not OK. */
+static NxmemStatus report_failing(NxmemUnloadReport *report_out) {
+  const NxmemStatus honest = nx_report(report_out);
+  return honest.code == NXMEM_STATUS_OK ? nx_status(NXMEM_STATUS_INTERNAL_ERROR, "cannot say") : honest;
+}
+
+static NxmemStatus report_views(NxmemUnloadReport *report_out) {
+  const NxmemStatus honest = nx_report(report_out);
+  if (honest.code == NXMEM_STATUS_OK) report_out->live_views = 3u;
+  return honest;
+}
+
+static const nx_fault report_rows[] = {
+    {.name = "no-report", .report = report_nothing},
+    {.name = "short-report", .report = report_short},
+    {.name = "failing-report", .report = report_failing},
+    {.name = "report-holds", .report = report_views},
+};
+
+/* Honest code; CMakeLists.txt leaves an export out or links the module so that it stays. */
+static const nx_fault build_rows[] = {
+    {.name = "missing-export-negotiate"},
+    {.name = "missing-export-factories"},
+    {.name = "missing-export-unload"},
+    {.name = "resident"},
+};
+
+/* ---- Finding a row ---------------------------------------------------------------------------------------------- */
+
+static const nx_fault *find_in(const nx_fault_group *group, const char *name) {
+  for (uint32_t i = 0u; i < group->count; i++)
+    if (strcmp(group->rows[i].name, name) == 0) return &group->rows[i];
+  return NULL;
+}
+
+const nx_fault *nx_find_fault(const char *name) {
+  const nx_fault_group reports = NX_GROUP(report_rows);
+  const nx_fault_group builds = NX_GROUP(build_rows);
+  const nx_fault_group *const groups[] = {&nx_negotiation_faults, &nx_list_faults, &nx_factory_faults, &reports,
+                                          &builds};
+  const nx_fault *found = NULL;
+  for (size_t i = 0u; i < sizeof groups / sizeof groups[0] && found == NULL; i++) found = find_in(groups[i], name);
+  return found;
+}
