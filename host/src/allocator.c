@@ -70,6 +70,13 @@ static nxmem_result violation(opening *o, nxmem_verdict v, const char *what) {
   return nx_fail_verdict(o->error, nx_result_of(v), v, "open %s: %s", o->options->mechanism, what);
 }
 
+/* The same, naming the field of the allocator table. */
+static nxmem_result violation_at(opening *o, nxmem_verdict v, const char *what) {
+  char named[64];
+  (void)snprintf(named, sizeof named, "%s, %s", what, nx_allocator_field(v.field));
+  return violation(o, v, named);
+}
+
 /* Enter the plugin. On NXMEM_OK one release is owed and *table_out is what it published. */
 static nxmem_result ask(opening *o, const NxmemAllocatorVtable **table_out) {
   const NxmemOpenRequest request = {
@@ -140,12 +147,12 @@ static nxmem_result judge_capability_tables(opening *o) {
 static nxmem_result judge_table(opening *o) {
   nx_allocator *a = o->allocator;
   nxmem_verdict v = nxmem_check_allocator(&a->table);
-  if (v.reason != NXMEM_REASON_NONE) return violation(o, v, "allocator table");
+  if (v.reason != NXMEM_REASON_NONE) return violation_at(o, v, "allocator table");
   v = nxmem_check_device(a->table.device, o->factory->table.device);
   if (v.reason != NXMEM_REASON_NONE) return violation(o, v, "allocator for a device nobody asked for");
   v = nxmem_check_capabilities(&a->table, o->declared_minor, o->module->agreed.agreed_minor,
                                o->module->agreed.capability_flags, &a->effective);
-  if (v.reason != NXMEM_REASON_NONE) return violation(o, v, "capabilities");
+  if (v.reason != NXMEM_REASON_NONE) return violation_at(o, v, "capabilities");
   v = nxmem_check_required(a->effective, o->options->required_capability_flags);
   if (v.reason != NXMEM_REASON_NONE)
     return nx_fail_verdict(o->error, nx_result_of(v), v, "open %s", o->options->mechanism);

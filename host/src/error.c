@@ -58,8 +58,10 @@ typedef struct line {
   size_t used;
 } line;
 
+/* What failed may carry a long path; half the line stays free for what was found. */
 static void line_vprint(line *l, const char *format, va_list arguments) {
-  const size_t room = sizeof l->text - l->used;
+  const size_t half = sizeof l->text / 2;
+  const size_t room = l->used < half ? half : sizeof l->text - l->used;
   const int n = vsnprintf(l->text + l->used, room, format, arguments);
   if (n > 0) l->used += (size_t)n < room ? (size_t)n : room - 1;
 }
@@ -72,8 +74,10 @@ static void line_print(line *l, const char *format, ...) {
   va_end(arguments);
 }
 
-/* Reasons whose numbers are addresses or bit sets read better in hexadecimal. */
-static int reads_in_hex(uint32_t reason) {
+/* How a reason's numbers read best. */
+typedef enum style { PLAIN, HEX, DEVICE, NUMBERLESS } style;
+
+static style style_of(uint32_t reason) {
   switch (reason) {
     case NXMEM_REASON_UNKNOWN_CAPABILITY:
     case NXMEM_REASON_NO_ALLOCATOR:
@@ -84,19 +88,43 @@ static int reads_in_hex(uint32_t reason) {
     case NXMEM_REASON_WRAPPING_ADDRESS:
     case NXMEM_REASON_BAD_UTF8:
     case NXMEM_REASON_CONTROL_CHARACTER:
-      return 1;
+      return HEX;
+    case NXMEM_REASON_OTHER_DEVICE:
+      return DEVICE;
+    case NXMEM_REASON_NULL_POINTER:
+    case NXMEM_REASON_MISSING_SLOT:
+    case NXMEM_REASON_ZERO_MECHANISM:
+    case NXMEM_REASON_TABLE_WITHOUT_FLAG:
+    case NXMEM_REASON_FLAG_WITHOUT_SLOT:
+    case NXMEM_REASON_EMPTY_NAME:
+    case NXMEM_REASON_NULL_ADDRESS:
+    case NXMEM_REASON_ZERO_BYTES:
+      return NUMBERLESS;
     default:
-      return 0;
+      return PLAIN;
   }
 }
 
+static uint32_t tier_of(uint64_t packed) { return (uint32_t)(packed >> 32); }
+static uint32_t index_of(uint64_t packed) { return (uint32_t)packed; }
+
 static void line_verdict(line *l, nxmem_verdict v) {
   line_print(l, ": %s", nxmem_reason_text(v.reason));
-  if (v.field != 0) line_print(l, " at offset %" PRIu32, v.field);
-  if (reads_in_hex(v.reason))
-    line_print(l, " (found 0x%" PRIx64 ", needed 0x%" PRIx64 ")", v.found, v.needed);
-  else
-    line_print(l, " (found %" PRIu64 ", needed %" PRIu64 ")", v.found, v.needed);
+  if (v.field != 0 && v.reason != NXMEM_REASON_HOST_HOLDS) line_print(l, " at offset %" PRIu32, v.field);
+  switch (style_of(v.reason)) {
+    case HEX:
+      line_print(l, " (found 0x%" PRIx64 ", needed 0x%" PRIx64 ")", v.found, v.needed);
+      break;
+    case DEVICE:
+      line_print(l, " (found %" PRIu32 ":%" PRIu32 ", needed %" PRIu32 ":%" PRIu32 ")", tier_of(v.found),
+                 index_of(v.found), tier_of(v.needed), index_of(v.needed));
+      break;
+    case NUMBERLESS:
+      break;
+    default:
+      line_print(l, " (found %" PRIu64 ", needed %" PRIu64 ")", v.found, v.needed);
+      break;
+  }
 }
 
 static void line_status(line *l, const NxmemStatus *status) {
@@ -105,10 +133,13 @@ static void line_status(line *l, const NxmemStatus *status) {
   if (length != 0) line_print(l, " \"%.*s\"", (int)length, (const char *)status->message);
 }
 
-static void finish(nxmem_error *error, nxmem_result result, line *l) {
-  line_print(l, "; %s", advice_for(result));
+/* The advice keeps its place however long the rest is. */
+static void finish(nxmem_error *error, nxmem_result result, const line *l) {
+  const char *advice = advice_for(result);
+  const uint32_t room = (uint32_t)(sizeof error->message - strlen(advice) - sizeof "; ");
+  const uint32_t used = nxmem_text_show((const uint8_t *)l->text, (uint32_t)l->used, (uint8_t *)error->message, room);
+  (void)snprintf(error->message + used, sizeof error->message - used, "; %s", advice);
   error->result = result;
-  (void)nxmem_text_show((const uint8_t *)l->text, (uint32_t)l->used, (uint8_t *)error->message, sizeof error->message);
 }
 
 nxmem_result nx_fail(nxmem_error *error, nxmem_result result, const char *format, ...) {

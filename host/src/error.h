@@ -24,6 +24,10 @@ nxmem_result nx_fail_status(nxmem_error *error, nxmem_result result, const Nxmem
 /* The result that stands for a refused table, name, answer or handle. */
 nxmem_result nx_result_of(nxmem_verdict verdict);
 
+/* The field at an offset of the allocator's or the factory's table, for people ("slot allocate"). */
+const char *nx_allocator_field(uint32_t offset);
+const char *nx_factory_field(uint32_t offset);
+
 /* Append to a finished message, where there is one: what became of a debt. */
 void nx_error_append(nxmem_error *error, const char *text);
 

@@ -124,7 +124,9 @@ static nxmem_verdict judge_factory(listing *l, nx_factory *factory, int *leave_o
 
 static nxmem_result refuse_factory(listing *l, uint32_t index, nxmem_verdict v) {
   nx_count(&l->host->violations);
-  return nx_fail_verdict(l->error, nx_result_of(v), v, "load %s: enumerate: factory %" PRIu32, l->path, index);
+  return nx_fail_verdict(l->error, nx_result_of(v), v, "load %s: enumerate: factory %" PRIu32 "%s%s", l->path, index,
+                         v.reason == NXMEM_REASON_MISSING_SLOT ? ", " : "",
+                         v.reason == NXMEM_REASON_MISSING_SLOT ? nx_factory_field(v.field) : "");
 }
 
 /* Judge all; those to be left out are released and close the gap they leave. */

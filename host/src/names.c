@@ -4,6 +4,9 @@
  * Attackers: a code that does not exist.
  * Promise: every code has an answer; the strings are static.
  */
+#include <stddef.h>
+
+#include "error.h"
 #include "nxmem.h"
 #include "nxmem/verdict.h"
 
@@ -168,4 +171,37 @@ const char *nxmem_status_name(uint32_t status_code) {
                                       "CALLBACK_FAILED",
                                       "BUSY"};
   return status_code < sizeof names / sizeof names[0] ? names[status_code] : "unknown";
+}
+
+typedef struct field_name {
+  uint32_t offset;
+  const char *name;
+} field_name;
+
+static const char *look_up(const field_name *fields, size_t count, uint32_t offset) {
+  for (size_t i = 0; i < count; i++)
+    if (fields[i].offset == offset) return fields[i].name;
+  return "field";
+}
+
+#define FIELD(type, member) \
+  { offsetof(type, member), #member }
+
+const char *nx_allocator_field(uint32_t offset) {
+  static const field_name fields[] = {
+      FIELD(NxmemAllocatorVtable, mechanism_id),      FIELD(NxmemAllocatorVtable, device),
+      FIELD(NxmemAllocatorVtable, capability_flags),  FIELD(NxmemAllocatorVtable, allocate),
+      FIELD(NxmemAllocatorVtable, deallocate),        FIELD(NxmemAllocatorVtable, retain),
+      FIELD(NxmemAllocatorVtable, release),           FIELD(NxmemAllocatorVtable, virtual_backing),
+      FIELD(NxmemAllocatorVtable, shared_mapping),    FIELD(NxmemAllocatorVtable, enqueue_release),
+      FIELD(NxmemAllocatorVtable, drain_releases),    FIELD(NxmemAllocatorVtable, pending_release_count),
+      FIELD(NxmemAllocatorVtable, release_allocation)};
+  return look_up(fields, sizeof fields / sizeof fields[0], offset);
+}
+
+const char *nx_factory_field(uint32_t offset) {
+  static const field_name fields[] = {
+      FIELD(NxmemAllocatorFactoryVtable, name), FIELD(NxmemAllocatorFactoryVtable, device),
+      FIELD(NxmemAllocatorFactoryVtable, open_allocator), FIELD(NxmemAllocatorFactoryVtable, release)};
+  return look_up(fields, sizeof fields / sizeof fields[0], offset);
 }
