@@ -1,0 +1,158 @@
+/*
+ * reference_text.c: text, slowly.
+ * Attackers: none; it only ever sees bytes the harness owns.
+ * Promise: one decoder beneath everything, and it shares no table with the core's.
+ */
+#include "reference_text.h"
+
+#include <string.h>
+
+/* How many leading bits of a byte are set. */
+static uint32_t leading_ones(uint8_t byte) {
+  uint32_t ones = 0;
+  while (ones < 8 && (byte & 0x80u >> ones) != 0) ones++;
+  return ones;
+}
+
+/* The smallest number that needs a sequence of this many bytes. */
+static uint32_t least_of(uint32_t length) {
+  static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+  return least[length];
+}
+
+uint32_t ref_decode(const uint8_t *bytes, uint32_t available, uint32_t *code_point) {
+  if (available == 0) return 0;
+  const uint32_t ones = leading_ones(bytes[0]);
+  if (ones == 1 || ones > 4) return 0;
+  const uint32_t length = ones == 0 ? 1 : ones;
+  if (length > available) return 0;
+  uint32_t value = bytes[0] & (0xFFu >> (ones == 0 ? 0 : ones + 1));
+  for (uint32_t i = 1; i < length; i++) {
+    if (bytes[i] >> 6 != 2) return 0;
+    value = value << 6 | (bytes[i] & 63u);
+  }
+  const int surrogate = value >> 11 == 0x1B;
+  if (value < least_of(length) || surrogate || value > 0x10FFFF) return 0;
+  *code_point = value;
+  return length;
+}
+
+/* 00 to 1F and 80 to 9F have neither bit 5 nor bit 6 nor any above bit 7; 7F stands alone. */
+int ref_is_control(uint32_t code_point) { return (code_point & ~0x9Fu) == 0 || code_point == 0x7F; }
+
+int ref_is_message_cut(const uint8_t *text, uint32_t length, uint32_t cut) {
+  uint32_t at = 0;
+  int well_formed = 1;
+  int is_boundary = cut == 0;
+  while (at < length && text[at] != 0) {
+    uint32_t code_point;
+    const uint32_t step = ref_decode(text + at, length - at, &code_point);
+    const uint32_t next = at + (step == 0 ? 1 : step);
+    if (step == 0) well_formed = 0;
+    if (next > 255) break;
+    at = next;
+    is_boundary |= at == cut;
+  }
+  const int whole = at == length || text[at] == 0;
+  if (whole || well_formed) return cut == at;
+  return is_boundary && cut >= 252;
+}
+
+/* One piece: what stands for the bytes at `bytes`. Returns how many of them it stands for. */
+static uint32_t piece_of(const uint8_t *bytes, uint32_t available, char piece[5]) {
+  static const char digits[] = "0123456789abcdef";
+  uint32_t code_point = 0;
+  const uint32_t length = ref_decode(bytes, available, &code_point);
+  memset(piece, 0, 5);
+  if (length == 0) {
+    strcpy(piece, "\xEF\xBF\xBD");
+    return 1;
+  }
+  if (ref_is_control(code_point) || code_point == '\\') {
+    const char escape[5] = {'\\', 'x', digits[code_point >> 4], digits[code_point & 15], 0};
+    strcpy(piece, escape);
+    return length;
+  }
+  memcpy(piece, bytes, length);
+  return length;
+}
+
+uint32_t ref_show(const uint8_t *bytes, uint32_t length, uint8_t *out, uint32_t capacity) {
+  uint32_t written = 0;
+  uint32_t at = 0;
+  while (at < length) {
+    char piece[5];
+    at += piece_of(bytes + at, length - at, piece);
+    const uint32_t size = (uint32_t)strlen(piece);
+    if (written + size + 1 > capacity) break;
+    memcpy(out + written, piece, size);
+    written += size;
+  }
+  out[written] = 0;
+  return written;
+}
+
+static uint32_t hex_value(uint8_t digit) { return digit <= '9' ? digit - (uint32_t)'0' : digit - (uint32_t)'a' + 10; }
+
+/* Bytes of text that the piece at `shown` accounts for; 0 where it stands for something else. *used: bytes of the piece. */
+static uint32_t accounted(const uint8_t *bytes, uint32_t left, const uint8_t *shown, uint32_t shown_left,
+                          uint32_t *used) {
+  uint32_t code_point = 0;
+  uint32_t shown_point = 0;
+  const uint32_t length = ref_decode(bytes, left, &code_point);
+  *used = ref_decode(shown, shown_left, &shown_point);
+  if (*used == 0) return 0;
+  if (shown_point == '\\') {
+    *used = 4;
+    if (shown_left < 4 || shown[1] != 'x') return 0;
+    return length != 0 && code_point == hex_value(shown[2]) * 16 + hex_value(shown[3]) ? length : 0;
+  }
+  if (length == 0) return shown_point == 0xFFFD;
+  return shown_point == code_point ? length : 0;
+}
+
+int ref_shows_all(const uint8_t *bytes, uint32_t length, const uint8_t *shown, uint32_t shown_length) {
+  uint32_t at = 0;
+  uint32_t shown_at = 0;
+  while (at < length) {
+    uint32_t used;
+    const uint32_t step = accounted(bytes + at, length - at, shown + shown_at, shown_length - shown_at, &used);
+    if (step == 0) return 0;
+    at += step;
+    shown_at += used;
+  }
+  return shown_at == shown_length;
+}
+
+int ref_is_printable(const uint8_t *bytes, uint32_t length) {
+  uint32_t at = 0;
+  while (at < length) {
+    uint32_t code_point = 0;
+    const uint32_t step = ref_decode(bytes + at, length - at, &code_point);
+    if (step == 0 || ref_is_control(code_point)) return 0;
+    at += step;
+  }
+  return 1;
+}
+
+static nxmem_verdict say(nxmem_reason reason, uint32_t field, uint64_t found, uint64_t needed) {
+  const nxmem_verdict verdict = {(uint32_t)reason, field, found, needed};
+  return verdict;
+}
+
+nxmem_verdict ref_name(const uint8_t *bytes, uint32_t available, uint32_t *length) {
+  const uint8_t *end = available == 0 ? NULL : memchr(bytes, 0, available);
+  if (end == NULL) return say(NXMEM_REASON_UNTERMINATED_NAME, 0, available, 256);
+  const uint32_t bytes_before = (uint32_t)(end - bytes);
+  if (bytes_before == 0) return say(NXMEM_REASON_EMPTY_NAME, 0, 0, 1);
+  uint32_t at = 0;
+  while (at < bytes_before) {
+    uint32_t code_point = 0;
+    const uint32_t step = ref_decode(bytes + at, bytes_before - at, &code_point);
+    if (step == 0) return say(NXMEM_REASON_BAD_UTF8, at, bytes[at], 0);
+    if (ref_is_control(code_point)) return say(NXMEM_REASON_CONTROL_CHARACTER, at, code_point, 0);
+    at += step;
+  }
+  *length = bytes_before;
+  return say(NXMEM_REASON_NONE, 0, 0, 0);
+}

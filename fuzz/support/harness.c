@@ -1,0 +1,146 @@
+/*
+ * harness.c: input, memory with hard edges, and failing.
+ * Attackers: the input itself.
+ * Promise: nothing here depends on the engine, the time or earlier inputs.
+ */
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
+#include "harness.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static uint64_t own_count;
+uint64_t *fuzz_inputs_run = &own_count;
+
+fuzz_input fuzz_begin(const uint8_t *data, size_t size) {
+  (*fuzz_inputs_run)++;
+  const fuzz_input in = {data, size};
+  return in;
+}
+
+void fuzz_take(fuzz_input *in, void *out, size_t bytes) {
+  const size_t there = in->left < bytes ? in->left : bytes;
+  memset(out, 0, bytes);
+  if (there == 0) return;
+  memcpy(out, in->at, there);
+  in->at += there;
+  in->left -= there;
+}
+
+uint8_t fuzz_take_u8(fuzz_input *in) {
+  uint8_t value;
+  fuzz_take(in, &value, sizeof value);
+  return value;
+}
+
+uint16_t fuzz_take_u16(fuzz_input *in) {
+  uint16_t value;
+  fuzz_take(in, &value, sizeof value);
+  return value;
+}
+
+uint32_t fuzz_take_u32(fuzz_input *in) {
+  uint32_t value;
+  fuzz_take(in, &value, sizeof value);
+  return value;
+}
+
+uint64_t fuzz_take_u64(fuzz_input *in) {
+  uint64_t value;
+  fuzz_take(in, &value, sizeof value);
+  return value;
+}
+
+static void *allocate(size_t bytes) {
+  if (bytes == 0) return NULL;
+  void *block = malloc(bytes);
+  if (block == NULL) fuzz_fail("harness", "out of memory for %zu bytes", bytes);
+  return block;
+}
+
+void *fuzz_exact(const void *from, size_t bytes) {
+  void *block = allocate(bytes);
+  if (block != NULL) memcpy(block, from, bytes);
+  return block;
+}
+
+void *fuzz_exact_canary(size_t bytes) {
+  void *block = allocate(bytes);
+  if (block != NULL) memset(block, FUZZ_CANARY, bytes);
+  return block;
+}
+
+/* FUZZ_GUARDED_MAX writable bytes, then a page that cannot be read. Assumes pages of 4096 bytes or a divisor of them. */
+static uint8_t *guarded_region(void) {
+  static uint8_t *region;
+  if (region != NULL) return region;
+  void *fresh = mmap(NULL, 2u * FUZZ_GUARDED_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (fresh == MAP_FAILED) fuzz_fail("harness", "no memory for the guard page");
+  if (mprotect((uint8_t *)fresh + FUZZ_GUARDED_MAX, FUZZ_GUARDED_MAX, PROT_NONE) != 0)
+    fuzz_fail("harness", "the guard page could not be closed");
+  region = fresh;
+  return region;
+}
+
+void *fuzz_at_guard(const void *from, size_t bytes) {
+  if (bytes > FUZZ_GUARDED_MAX) fuzz_fail("harness", "%zu bytes do not fit before the guard page", bytes);
+  uint8_t *start = guarded_region() + FUZZ_GUARDED_MAX - bytes;
+  if (bytes != 0) memcpy(start, from, bytes);
+  return start;
+}
+
+uintptr_t fuzz_unreadable(void) { return (uintptr_t)(guarded_region() + FUZZ_GUARDED_MAX); }
+
+/* Eight bytes at a time: this is asked after every refusal. */
+int fuzz_untouched(const void *block, size_t bytes) {
+  const uint8_t *at = block;
+  const uint64_t eight = FUZZ_CANARY * 0x0101010101010101ull;
+  for (; bytes >= sizeof eight; bytes -= sizeof eight, at += sizeof eight) {
+    uint64_t word;
+    memcpy(&word, at, sizeof word);
+    if (word != eight) return 0;
+  }
+  for (size_t i = 0; i < bytes; i++)
+    if (at[i] != FUZZ_CANARY) return 0;
+  return 1;
+}
+
+void fuzz_fail(const char *oracle, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  fprintf(stderr, "ORACLE %s: ", oracle);
+  vfprintf(stderr, format, arguments);
+  fputc('\n', stderr);
+  va_end(arguments);
+  fflush(stderr);
+  abort();
+}
+
+void fuzz_same_verdict(const char *oracle, nxmem_verdict found, nxmem_verdict expected) {
+  if (found.reason == expected.reason && found.field == expected.field && found.found == expected.found &&
+      found.needed == expected.needed)
+    return;
+  fuzz_fail(oracle,
+            "verdict: reason %" PRIu32 " field %" PRIu32 " found %#" PRIx64 " needed %#" PRIx64
+            ", expected reason %" PRIu32 " field %" PRIu32 " found %#" PRIx64 " needed %#" PRIx64,
+            found.reason, found.field, found.found, found.needed, expected.reason, expected.field, expected.found,
+            expected.needed);
+}
+
+void fuzz_same_bytes(const char *oracle, const void *found, const void *expected, size_t bytes) {
+  if (bytes == 0 || memcmp(found, expected, bytes) == 0) return;
+  const uint8_t *a = found;
+  const uint8_t *b = expected;
+  size_t at = 0;
+  while (a[at] == b[at]) at++;
+  fuzz_fail(oracle, "byte %zu of %zu: %#x, expected %#x", at, bytes, a[at], b[at]);
+}
+
+void fuzz_same_number(const char *oracle, uint64_t found, uint64_t expected) {
+  if (found == expected) return;
+  fuzz_fail(oracle, "%#" PRIx64 ", expected %#" PRIx64, found, expected);
+}

@@ -1,0 +1,65 @@
+/*
+ * harness.h: what every fuzz target shares: reading its input, laying bytes out where a stray read is seen, and failing loudly.
+ * Attackers: the input itself, any bytes of any length.
+ * Promise: an input means the same under every engine; memory handed out ends exactly where it says.
+ */
+#ifndef NXMEM_FUZZ_HARNESS_H
+#define NXMEM_FUZZ_HARNESS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "nxmem/verdict.h"
+
+/* What outputs are filled with before a call, so that an untouched one is known. */
+enum { FUZZ_CANARY = 0xC9 };
+
+/* The one entry that each target defines and each main drives. Always 0. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Inputs run so far. The libFuzzer main may point it at a shared page, for a live rate. */
+extern uint64_t *fuzz_inputs_run;
+
+/* The input, eaten from the front; where it ends, zeros follow. */
+typedef struct fuzz_input {
+  const uint8_t *at;
+  size_t left;
+} fuzz_input;
+
+/* Starts an input and counts it. */
+fuzz_input fuzz_begin(const uint8_t *data, size_t size);
+void fuzz_take(fuzz_input *in, void *out, size_t bytes);
+uint8_t fuzz_take_u8(fuzz_input *in);
+uint16_t fuzz_take_u16(fuzz_input *in);
+uint32_t fuzz_take_u32(fuzz_input *in);
+uint64_t fuzz_take_u64(fuzz_input *in);
+
+/* A heap copy of exactly `bytes` bytes, so that AddressSanitizer sees one byte more; NULL for 0. The caller frees it. */
+void *fuzz_exact(const void *from, size_t bytes);
+
+/* A heap block of exactly `bytes` bytes, all canary; NULL for 0. The caller frees it. */
+void *fuzz_exact_canary(size_t bytes);
+
+/* A copy whose last byte is the last before an unreadable page. At most FUZZ_GUARDED_MAX bytes; valid until the next call. */
+enum { FUZZ_GUARDED_MAX = 4096 };
+void *fuzz_at_guard(const void *from, size_t bytes);
+
+/* The first address of that unreadable page; a multiple of 8. */
+uintptr_t fuzz_unreadable(void);
+
+/* 1 where all bytes still are the canary. */
+int fuzz_untouched(const void *block, size_t bytes);
+
+/* Says which oracle saw what, and aborts: a finding under every engine. */
+_Noreturn void fuzz_fail(const char *oracle, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Fails unless both verdicts agree in all four numbers. */
+void fuzz_same_verdict(const char *oracle, nxmem_verdict found, nxmem_verdict expected);
+
+/* Fails, naming the first offset, unless both blocks agree. */
+void fuzz_same_bytes(const char *oracle, const void *found, const void *expected, size_t bytes);
+
+/* Fails unless both numbers agree. */
+void fuzz_same_number(const char *oracle, uint64_t found, uint64_t expected);
+
+#endif /* NXMEM_FUZZ_HARNESS_H */
