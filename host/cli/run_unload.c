@@ -72,7 +72,9 @@ static void give_up(nx_session *session) {
   nxmem_unload_info info;
   nxmem_error error;
   if (nxmem_plugin_destroy(session->plugin, &info, &error) == NXMEM_OK) {
-    nx_report_add(&session->report, nx_step("give up", NX_ROW_NOTE, NULL));
+    json_t *row = nx_step("give up", NX_ROW_NOTE, NULL);
+    nx_set_text(row, "value", "the module stays mapped until this process ends");
+    nx_report_add(&session->report, row);
     return;
   }
   nx_step_refused(session, nx_step("give up", NX_ROW_REFUSED, NULL), &error);

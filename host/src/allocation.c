@@ -61,20 +61,19 @@ static void release_structured(nx_allocator *a, const NxmemAllocation *allocatio
   outcome.unmapped_bytes = NXMEM_UNWRITTEN_COUNT;
   outcome.residual_owned_bytes = NXMEM_UNWRITTEN_COUNT;
   const NxmemStatus answer = a->table.release_allocation(a->table.ctx, allocation, &outcome);
-  nxmem_status_take(&answer, &out->status);
+  const uint32_t code = nx_take_answer(&answer, &out->status);
   NxmemReleaseOutcome taken;
   nxmem_outcome_take(&outcome, &taken);
   out->reported = taken.unmapped_bytes;
-  out->fate = nxmem_judge_release(out->status.code, taken.state);
-  if (out->status.code == NXMEM_STATUS_OK && out->fate == NXMEM_FATE_LIVE) out->status = taken.failure;
+  out->fate = nxmem_judge_release(code, taken.state);
+  if (code == NXMEM_STATUS_OK && out->fate == NXMEM_FATE_LIVE) out->status = taken.failure;
 }
 
 static void release_plain(nx_allocator *a, const NxmemAllocation *allocation, release_answer *out) {
   uint64_t unmapped = NXMEM_UNWRITTEN_COUNT;
   const NxmemStatus answer = a->table.deallocate(a->table.ctx, allocation, &unmapped);
-  nxmem_status_take(&answer, &out->status);
+  out->fate = nxmem_judge_deallocate(nx_take_answer(&answer, &out->status));
   out->reported = *(volatile uint64_t *)&unmapped;
-  out->fate = nxmem_judge_deallocate(out->status.code);
 }
 
 /* Negotiated level, table level and capability all decide: the core has masked the flag and nulled the slot where any of them forbids it. */
@@ -248,12 +247,11 @@ static nxmem_result ask(nx_allocator *a, nx_allocation *record, uint64_t bytes, 
                              .owned_bytes = NXMEM_UNWRITTEN_COUNT,
                              .mapped_bytes = NXMEM_UNWRITTEN_COUNT};
   const NxmemStatus answer = a->table.allocate(a->table.ctx, &request, &result);
-  if (nx_status_code(&answer) == NXMEM_STATUS_OK) {
+  NxmemStatus status;
+  if (nx_take_answer(&answer, &status) == NXMEM_STATUS_OK) {
     nxmem_alloc_result_take(&result, taken);
     return NXMEM_OK;
   }
-  NxmemStatus status;
-  nxmem_status_take(&answer, &status);
   return nx_fail_status(error, NXMEM_ERR_PLUGIN, &status, "allocate %" PRIu64 " bytes", bytes);
 }
 

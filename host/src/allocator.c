@@ -14,7 +14,6 @@
 #include "nxmem/capability.h"
 #include "nxmem/identity.h"
 #include "nxmem/prefix.h"
-#include "nxmem/status.h"
 #include "objects.h"
 
 /* One opening in progress. */
@@ -90,8 +89,7 @@ static nxmem_result ask(opening *o, const NxmemAllocatorVtable **table_out) {
   const NxmemStatus answer =
       o->factory->table.open_allocator(o->factory->table.ctx, &request, (const NxmemAllocatorVtable **)&published);
   NxmemStatus status;
-  nxmem_status_take(&answer, &status);
-  if (status.code != NXMEM_STATUS_OK)
+  if (nx_take_answer(&answer, &status) != NXMEM_STATUS_OK)
     return nx_fail_status(o->error, NXMEM_ERR_PLUGIN, &status, "open %s", o->options->mechanism);
   *table_out = published;
   return NXMEM_OK;

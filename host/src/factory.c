@@ -15,7 +15,6 @@
 #include "nxmem/name.h"
 #include "nxmem/outcome.h"
 #include "nxmem/prefix.h"
-#include "nxmem/status.h"
 
 /* Room behind the 64 entries offered, so that a plugin that writes a little too far hits nothing of the host's. */
 enum { SPARE_ENTRIES = 64 };
@@ -63,12 +62,12 @@ static nxmem_result ask(listing *l) {
   uint64_t count = NXMEM_UNWRITTEN_COUNT;
   const NxmemStatus answer = l->module->image.create_factories(room, NXMEM_FACTORIES_MAX, &count);
   NxmemStatus status;
-  nxmem_status_take(&answer, &status);
+  const uint32_t code = nx_take_answer(&answer, &status);
   l->reported = *(volatile uint64_t *)&count;
   for (uint32_t i = 0; i < NXMEM_FACTORIES_MAX; i++)
     l->entries[i] = (uintptr_t)((const NxmemAllocatorFactoryVtable *volatile *)room)[i];
   free(room);
-  if (status.code != NXMEM_STATUS_OK)
+  if (code != NXMEM_STATUS_OK)
     return nx_fail_status(l->error, NXMEM_ERR_PLUGIN, &status, "load %s: enumerate", l->path);
   return NXMEM_OK;
 }

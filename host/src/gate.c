@@ -38,7 +38,8 @@ nxmem_verdict nx_gate_ask(nx_module *module, nxmem_unload_info *info) {
   NxmemUnloadReport report;
   prefill(&report);
   const NxmemStatus status = module->image.query_unload(&report);
-  info->plugin_status = nx_status_code(&status);
+  NxmemStatus taken;
+  info->plugin_status = nx_take_answer(&status, &taken);
   nxmem_unload_report_take(&report, &info->plugin);
 
   const nxmem_host_tally tally = {

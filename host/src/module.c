@@ -14,7 +14,6 @@
 #include "factory.h"
 #include "gate.h"
 #include "image.h"
-#include "nxmem/status.h"
 
 /* A leaf: protects which file is which module, and references. Never held across plugin code or the loader. */
 static pthread_mutex_t module_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -29,11 +28,11 @@ static nxmem_result negotiate(nx_host *host, nx_module *module, const char *path
   NxmemNegotiateResponse response = {.struct_size = sizeof response};
   const NxmemStatus answer = module->image.negotiate(&request, &response);
   NxmemStatus status;
-  nxmem_status_take(&answer, &status);
+  const uint32_t code = nx_take_answer(&answer, &status);
   NxmemNegotiateResponse taken;
   nxmem_response_take(&response, &taken);
 
-  const nxmem_verdict v = nxmem_negotiate_judge(status.code, &taken, &host->offer);
+  const nxmem_verdict v = nxmem_negotiate_judge(code, &taken, &host->offer);
   if (v.reason == NXMEM_REASON_NONE) {
     module->agreed = taken;
     return NXMEM_OK;

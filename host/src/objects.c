@@ -11,6 +11,7 @@
 
 #include "error.h"
 #include "nxmem/handle.h"
+#include "nxmem/status.h"
 
 nx_table nx_hosts = NX_TABLE(nx_host, 3);
 nx_table nx_modules = NX_TABLE(nx_module, 5);
@@ -25,7 +26,13 @@ void nx_count(nx_counter *counter) {
   }
 }
 
-uint32_t nx_status_code(const NxmemStatus *status) { return ((const volatile NxmemStatus *)status)->code; }
+uint32_t nx_take_answer(const NxmemStatus *answer, NxmemStatus *taken) {
+  const uint32_t code = ((const volatile NxmemStatus *)answer)->code;
+  taken->message_len = 0;
+  if (code != NXMEM_STATUS_OK) nxmem_status_take(answer, taken);
+  taken->code = code;
+  return code;
+}
 
 nx_host *nx_host_of(uint64_t handle) { return (nx_host *)(void *)nx_table_find(&nx_hosts, handle); }
 nx_module *nx_module_at(uint32_t slot) { return (nx_module *)(void *)nx_table_at(&nx_modules, slot); }

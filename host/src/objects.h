@@ -132,7 +132,10 @@ void nx_plugin_leave(nx_module *module);
 nxmem_result nx_allocator_enter(nxmem_allocator handle, nx_allocator **out, nxmem_error *error);
 void nx_allocator_leave(nx_allocator *allocator);
 
-/* The code of a status that the plugin may still be writing, read once. */
-uint32_t nx_status_code(const NxmemStatus *status);
+/*
+ * The code of an answer, read once. *taken gets that code and, where it is a failure, the message; a success carries none worth the
+ * copy. The answer may still be written by a thread of the plugin: only *taken is judged and shown.
+ */
+uint32_t nx_take_answer(const NxmemStatus *answer, NxmemStatus *taken);
 
 #endif /* NX_OBJECTS_H */
