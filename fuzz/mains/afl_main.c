@@ -12,6 +12,7 @@ enum { INPUTS_PER_PROCESS = 100000 };
 __AFL_FUZZ_INIT();
 
 int main(void) {
+  fuzz_start();
   __AFL_INIT();
   const uint8_t *input = __AFL_FUZZ_TESTCASE_BUF;
   while (__AFL_LOOP(INPUTS_PER_PROCESS)) LLVMFuzzerTestOneInput(input, (size_t)__AFL_FUZZ_TESTCASE_LEN);

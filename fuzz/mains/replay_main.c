@@ -116,6 +116,7 @@ static size_t run_all(const file_list *list, int in_process) {
 }
 
 int main(int argc, char **argv) {
+  fuzz_start();
   file_list list = {NULL, 0};
   const int in_process = argc > 1 && strcmp(argv[1], "--in-process") == 0;
   for (int i = in_process ? 2 : 1; i < argc; i++) {

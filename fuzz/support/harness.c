@@ -6,18 +6,20 @@
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "harness.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 static uint64_t own_count;
-uint64_t *fuzz_inputs_run = &own_count;
+static uint64_t *inputs_run = &own_count;
 
 fuzz_input fuzz_begin(const uint8_t *data, size_t size) {
-  (*fuzz_inputs_run)++;
+  (*inputs_run)++;
   const fuzz_input in = {data, size};
   return in;
 }
@@ -84,6 +86,21 @@ static uint8_t *guarded_region(void) {
     fuzz_fail("harness", "the guard page could not be closed");
   region = fresh;
   return region;
+}
+
+/* Shared, so that what a forked child adds is seen. */
+static void count_in(const char *path) {
+  const int file = open(path, O_RDWR);
+  void *shared = file < 0 ? MAP_FAILED : mmap(NULL, sizeof(uint64_t), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (file >= 0) close(file);
+  if (shared == MAP_FAILED) fuzz_fail("harness", "NXMEM_FUZZ_COUNTER: %s cannot be mapped", path);
+  inputs_run = shared;
+}
+
+void fuzz_start(void) {
+  guarded_region();
+  const char *path = getenv("NXMEM_FUZZ_COUNTER");
+  if (path != NULL) count_in(path);
 }
 
 void *fuzz_at_guard(const void *from, size_t bytes) {

@@ -17,8 +17,11 @@ enum { FUZZ_CANARY = 0xC9 };
 /* The one entry that each target defines and each main drives. Always 0. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Inputs run so far. The libFuzzer main may point it at a shared page, for a live rate. */
-extern uint64_t *fuzz_inputs_run;
+/*
+ * What an engine's main calls once, before the first input: lays out the guard page, so that no input's path differs for being the first, and,
+ * where the environment names a file of eight bytes in NXMEM_FUZZ_COUNTER, keeps the inputs run so far in it.
+ */
+void fuzz_start(void);
 
 /* The input, eaten from the front; where it ends, zeros follow. */
 typedef struct fuzz_input {
