@@ -187,7 +187,7 @@ static void close_step(exercise *work) {
   if (result != NXMEM_ERR_BUSY) return;
   if (nxmem_allocator_close(work->allocator, NXMEM_CLOSE_RELEASE_LIVE, &error) == NXMEM_OK) {
     json_t *row = step(work, "force close", NX_ROW_NOTE);
-    nx_set_text(row, "value", "what was not released is quarantined");
+    nx_set_text(row, "value", "handed back once more; what was not taken is quarantined");
     nx_report_add(&work->session->report, row);
     return;
   }

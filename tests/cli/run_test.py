@@ -1,0 +1,320 @@
+#!/usr/bin/env python3
+"""nxmem run on real plugins, honest and hostile: exit codes, steps, codes and numbers, and whether the module is gone. Prints TAP."""
+import os
+
+from harness import (HERE, Setting, compile_so, document, equal, fits_a_terminal, main, nxmem, plugin, refused_in_one_line, scratch,
+                     write)
+
+U64_MAX = 2**64 - 1
+
+# Arguments after FILE, the step to look at, and what it must hold.
+FINE = [
+    ("as it is", [], "allocate", {"blocks": 64, "bytes": 4096, "align": 64, "live": 64}),
+    ("touches every byte", [], "touch", {"bytes_written_and_read_back": 64 * 4096}),
+    ("releases all", [], "release", {"released": 64, "not_released": 0}),
+    ("speaks 1.1", [], "negotiated", {"version": "1.1", "mechanisms": 1, "left_out": 0}),
+    ("spoken to by a 1.0 host", ["--minor", "0"], "negotiated", {"version": "1.0"}),
+    ("a 1.0 host offers what 1.0 knew", ["--minor", "0"], "host",
+     {"offers": ["allocator", "virtual-backing", "shared-mapping", "deferred-release"]}),
+    ("read directly", ["--direct"], "host", {"reads_plugin_memory": "directly"}),
+    ("no blocks", ["--blocks", "0"], "allocate", {"blocks": 0, "live": 0, "owned_bytes": 0}),
+    ("a thousand blocks", ["--blocks", "1000"], "release", {"released": 1000}),
+    ("one byte each", ["--bytes", "1", "--align", "1"], "allocate", {"bytes": 1, "align": 1}),
+    ("a page's alignment", ["--align", "4K"], "allocate", {"align": 4096}),
+    ("alignment above the size", ["--bytes", "8", "--align", "64K"], "touch", {"bytes_written_and_read_back": 64 * 8}),
+    ("sizes with a suffix", ["--blocks", "2", "--bytes", "1M"], "touch", {"bytes_written_and_read_back": 2 << 20}),
+    ("named mechanism", ["--mechanism", "minimal"], "allocator", {"mechanism": "minimal", "effective": ["allocator"]}),
+    ("named device", ["--device", "HOST:0"], "allocator", {"device": "host:0"}),
+    ("plugin's tally is zero", [], "plugin holds", {"plugin_status": "OK", "allocators": 0, "allocations": 0, "queued_releases": 0}),
+    ("host's tally is zero", [], "host holds", {"allocators": 0, "allocations": 0, "unpaid_debts": 0}),
+    ("is unmapped", [], "unload", {"result": "ok", "unmapped": True}),
+    ("the books are clean", [], "books", {"contract_violations": 0, "unpaid_debts": 0, "forced_leaks": 0}),
+]
+
+# One mechanism of the scripted plugin: the step that is refused, its codes and numbers.
+HOSTILE = [
+    ("short-struct", "allocator", "contract", {"reason": 4, "found": 120, "needed": 128}),
+    ("lying-size", "allocator", "unreadable-memory", {"reason": 100}),
+    ("missing-slot", "allocator", "contract", {"reason": 5, "field": 48}),
+    ("flag-without-slot", "allocator", "contract", {"reason": 12, "field": 120}),
+    ("zero-mechanism", "allocator", "contract", {"reason": 6}),
+    ("unknown-capability", "allocator", "contract", {"reason": 10, "needed": 31}),
+    ("wrong-device", "allocator", "contract", {"reason": 41}),
+    ("undeclared-table", "allocator", "contract", {"reason": 11, "field": 80}),
+    ("null-table", "allocator", "contract", {"reason": 1}),
+    ("wild-table", "allocator", "unreadable-memory", {"reason": 100}),
+    ("misaligned-table", "allocator", "contract", {"reason": 2, "found": 4, "needed": 8}),
+    ("open-refuses", "allocator", "plugin-error", {"plugin_status": "DEVICE_ERROR"}),
+    ("allocate-refuses", "allocate", "plugin-error", {"plugin_status": "OUT_OF_MEMORY"}),
+    ("null-address", "allocate", "contract", {"reason": 60}),
+    ("misaligned-address", "allocate", "contract", {"reason": 61, "needed": 64}),
+    ("wrapping-address", "allocate", "contract", {"reason": 62, "needed": 4096}),
+    ("huge-numbers", "allocate", "contract", {"reason": 63, "found": str(U64_MAX), "needed": str(1 << 63)}),
+    ("deallocate-refuses", "release", "plugin-error", {"plugin_status": "BUSY"}),
+    ("quarantining", "release", "quarantined", {"plugin_status": "OK"}),
+    ("failed-release", "release", "plugin-error", {"plugin_status": "BUSY"}),
+]
+
+# Mechanisms that are odd but honest.
+HONEST = ["eager", "legacy-1-0", "guard-page-table", "poisoned-tail", "ahead"]
+
+# A module whose fault is the whole module's: exit code, the refused step (None: none), its result, whether it is gone.
+MODULES = [
+    ("bad-tier", 1, "open", "contract", True),
+    ("bad-tier-newer", 0, None, None, True),
+    ("refuse-negotiation", 1, "open", "negotiation", True),
+    ("inverted-range", 1, "open", "negotiation", True),
+    ("listed-twice", 1, "open", "contract", True),
+    ("too-many", 1, "open", "contract", True),
+    ("enumerate-error", 1, "open", "plugin-error", True),
+    ("unterminated-name", 1, "open", "unreadable-memory", True),
+    ("control-name", 1, "open", "contract", True),
+    ("zero-header", 1, "open", "contract", False),
+    ("failing-report", 1, "unload", "busy", False),
+    ("report-holds", 1, "unload", "busy", False),
+    ("missing-export-negotiate", 3, "open", "missing-symbol", True),
+    ("missing-export-factories", 3, "open", "missing-symbol", True),
+    ("missing-export-unload", 3, "open", "missing-symbol", True),
+]
+
+
+def steps(found, name):
+    return [row for row in found["steps"] if row["name"] == name]
+
+
+def refusals(found):
+    return [row for row in found["steps"] if row["verdict"] == "refused"]
+
+
+def holds(row, facts):
+    equal({key: row.get(key) for key in facts}, facts)
+
+
+def ends_well(found):
+    equal((found["result"], found["unmapped"], refusals(found)), ("ok", True, []))
+
+
+def is_fine(args, step, facts):
+    def case():
+        found = document(nxmem("run", "--json", plugin("minimal"), *args), 0)
+        ends_well(found)
+        holds(steps(found, step)[0], facts)
+    return case
+
+
+def is_honest(mechanism):
+    def case():
+        found = document(nxmem("run", "--json", plugin("scripted"), "--mechanism", mechanism), 0)
+        ends_well(found)
+        equal(len(steps(found, "allocator")), 1)
+    return case
+
+
+def is_hostile(mechanism, step, result, numbers):
+    def case():
+        found = document(nxmem("run", "--json", plugin("scripted"), "--mechanism", mechanism), 1)
+        row = refusals(found)[0]
+        equal((found["result"], row["name"], row["mechanism"], row["result"]), ("refused", step, mechanism, result))
+        holds(row["error"], numbers)
+        assert row["error"]["message"] and row["error"]["reason_text"]
+    return case
+
+
+def two_owners_of_one_address():
+    found = document(nxmem("run", "--json", plugin("scripted"), "--mechanism", "same-address-twice"), 1)
+    equal(refusals(found)[0]["result"], "contract")
+
+
+def goes_on_after_a_refusal():
+    found = document(nxmem("run", "--json", plugin("scripted")), 1)
+    named = {row["mechanism"] for row in steps(found, "mechanism")}
+    equal({row["mechanism"] for row in steps(found, "allocator")}, named)
+    equal({row["mechanism"] for row in steps(found, "close") if row["verdict"] == "ok"} >= set(HONEST), True)
+
+
+def older_host_drives_newer_plugin():
+    found = document(nxmem("run", "--json", plugin("scripted"), "--mechanism", "eager", "--minor", "0"), 0)
+    ends_well(found)
+    holds(steps(found, "allocator")[0], {"level": 0, "effective": ["allocator"]})
+
+
+def module(name, code, step, result, gone):
+    def case():
+        found = document(nxmem("run", "--json", plugin("fault_" + name)), code)
+        equal((found["unmapped"], found["result"]), (gone, "refused" if code else "ok"))
+        first = refusals(found)[0] if step else {"name": None, "result": None}
+        equal((first["name"], first["result"]), (step, result))
+    return case
+
+
+def resident_module_is_a_finding():
+    found = document(nxmem("run", "--json", plugin("fault_resident")), 1)
+    equal((found["unmapped"], steps(found, "unload")[0]["verdict"], steps(found, "unload")[0]["unmapped"]), (False, "warning", False))
+
+
+def both_tallies_of_a_refused_unload():
+    found = document(nxmem("run", "--json", plugin("scripted"), "--mechanism", "quarantining", "--blocks", "5"), 1)
+    holds(steps(found, "release")[0], {"released": 0, "not_released": 5})
+    holds(steps(found, "host holds")[0], {"allocators": 0, "allocations": 5})
+    holds(steps(found, "books")[0], {"quarantined": 5, "forced_leaks": 1})
+    equal((steps(found, "unload")[0]["result"], found["unmapped"]), ("busy", False))
+
+
+def what_is_refused_is_handed_back_again():
+    found = document(nxmem("run", "--json", plugin("scripted"), "--mechanism", "deallocate-refuses", "--blocks", "5"), 1)
+    holds(steps(found, "release")[0], {"released": 0, "not_released": 5})
+    holds(steps(found, "close")[0]["error"], {"result": "busy", "found": 5})
+    equal((steps(found, "force close")[0]["result"], steps(found, "unload")[0]["result"]), ("ok", "ok"))
+    equal(found["unmapped"], True)
+
+
+def not_listed(args):
+    def case():
+        found = document(nxmem("run", "--json", plugin("minimal"), *args), 1)
+        equal([row["result"] for row in refusals(found)], ["unknown-mechanism"])
+        equal((steps(found, "allocator"), found["unmapped"]), ([], True))
+    return case
+
+
+def impossible_size():
+    found = document(nxmem("run", "--json", plugin("minimal"), "--bytes", str(U64_MAX), "--align", "64"), 1)
+    row = refusals(found)[0]
+    equal((row["name"], row["result"], row["bytes"], row["error"]["reason"]), ("allocate", "invalid-argument", str(U64_MAX), 66))
+    equal(found["unmapped"], True)
+
+
+def impossible_count():
+    found = document(nxmem("run", "--json", plugin("minimal"), "--blocks", str(U64_MAX)), 3)
+    equal((refusals(found)[0]["result"], found["unmapped"]), ("out-of-memory", True))
+
+
+def lines_show_every_step():
+    found = document(nxmem("run", "--json", plugin("minimal")), 0)
+    done = nxmem("run", plugin("minimal"))
+    equal(done.returncode, 0)
+    lines = fits_a_terminal(done.stdout).splitlines()
+    equal([line[2:].split("  ")[0].strip() for line in lines[1:-1]], [row["verdict"] for row in found["steps"]])
+    assert "unmapped: yes" in lines[-1]
+
+
+def hostile_text_fits_a_terminal():
+    done = nxmem("run", plugin("scripted"))
+    equal(done.returncode, 1)
+    fits_a_terminal(done.stdout)
+
+
+def relative_path():
+    folder, name = os.path.split(plugin("minimal"))
+    ends_well(document(nxmem("run", "--json", name, cwd=folder), 0))
+
+
+def symbolic_link():
+    path = scratch("link.so")
+    os.symlink(plugin("minimal"), path)
+    found = document(nxmem("run", "--json", path), 0)
+    ends_well(found)
+    equal(found["file"], os.path.realpath(plugin("minimal")))
+
+
+def name_that_is_no_utf8():
+    with open(plugin("minimal"), "rb") as file:
+        path = write(b"run\xff\x1b\n.so", file.read())
+    ends_well(document(nxmem("run", "--json", path), 0))
+    fits_a_terminal(nxmem("run", path).stdout)
+
+
+def fixture(name):
+    return os.path.join(HERE, "fixtures", name)
+
+
+def built_from_minimal(name, source, flags=()):
+    return compile_so(name, [Setting.minimal, fixture(source)], ["-I", Setting.include, "-D_GNU_SOURCE", *flags])
+
+
+def plugin_that_prints():
+    path = built_from_minimal("prints", "prints.c")
+    done = nxmem("run", "--json", path)
+    ends_well(document(done, 0))
+    equal(done.stderr.count(b"noise{"), 2)
+
+
+def memory_that_cannot_be_written():
+    path = built_from_minimal("unwritable", "unwritable.c", ["-Daligned_alloc=unwritable_alloc", "-Dfree=unwritable_free"])
+    found = document(nxmem("run", "--json", path), 1)
+    row = refusals(found)[0]
+    equal((row["name"], row["result"]), ("touch", "unreadable-memory"))
+    assert row["error"]["found"] != 0
+    equal((steps(found, "release")[0]["released"], found["unmapped"]), (64, True))
+
+
+def is_no_plugin(make):
+    def case():
+        path = make()
+        refused_in_one_line(nxmem("run", path))
+        found = document(nxmem("run", "--json", path), 3)
+        equal((found["result"], found["unmapped"]), ("refused", True))
+    return case
+
+
+def cut_plugin():
+    with open(plugin("minimal"), "rb") as file:
+        content = file.read()
+    return write("cut.so", content[: 9000])
+
+
+def fifo():
+    path = scratch("fifo")
+    if not os.path.exists(path):
+        os.mkfifo(path)
+    return path
+
+
+def plain_library():
+    return compile_so("plain", ["-x", "c", os.devnull])
+
+
+def text_file():
+    return write("text.so", b"not a plugin\n")
+
+
+NO_PLUGINS = [
+    ("no such file", lambda: scratch("missing.so")),
+    ("a directory", lambda: Setting.scratch),
+    ("a FIFO", fifo),
+    ("the null device", lambda: "/dev/null"),
+    ("an empty file", lambda: write("empty.so", b"")),
+    ("text", text_file),
+    ("a plugin cut off inside its segments", cut_plugin),
+    ("an executable", lambda: "/bin/true"),
+    ("a library without the exports", plain_library),
+]
+
+
+def make_rows():
+    rows = [("minimal: " + name, is_fine(*rest)) for name, *rest in FINE]
+    rows += [(f"{name}: driven to the end", is_honest(name)) for name in HONEST]
+    rows += [(f"{name}: refused", is_hostile(name, *rest)) for name, *rest in HOSTILE]
+    rows += [(f"module {name}", module(name, *rest)) for name, *rest in MODULES]
+    rows += [("no plugin: " + name, is_no_plugin(make)) for name, make in NO_PLUGINS]
+    rows += [("two owners of one address", two_owners_of_one_address),
+             ("a refused mechanism does not stop the others", goes_on_after_a_refusal),
+             ("an older host drives a newer plugin", older_host_drives_newer_plugin),
+             ("a module that stays mapped is a finding", resident_module_is_a_finding),
+             ("both tallies of a refused unload", both_tallies_of_a_refused_unload),
+             ("what is refused is handed back again", what_is_refused_is_handed_back_again),
+             ("a mechanism that is not listed", not_listed(["--mechanism", "nonesuch"])),
+             ("a device that is not listed", not_listed(["--device", "disk:7"])),
+             ("a size that wraps", impossible_size),
+             ("more blocks than handles fit in memory", impossible_count),
+             ("lines and JSON show the same steps", lines_show_every_step),
+             ("hostile text fits a terminal", hostile_text_fits_a_terminal),
+             ("a relative path", relative_path),
+             ("a symbolic link", symbolic_link),
+             ("a file name that is no UTF-8", name_that_is_no_utf8),
+             ("a plugin that prints does not break the JSON", plugin_that_prints),
+             ("memory that cannot be written", memory_that_cannot_be_written)]
+    return rows
+
+
+if __name__ == "__main__":
+    main(make_rows)

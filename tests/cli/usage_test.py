@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""The command line itself: help, version, wrong words, output that cannot be written. Prints TAP."""
+import os
+import subprocess
+
+from harness import Setting, equal, main, nxmem, plugin
+
+HELPS = [("help", ["--help"], ["inspect", "run", "Exit codes"]),
+         ("help of inspect", ["inspect", "--help"], ["--json", "Exit codes"]),
+         ("help of run", ["run", "--help"],
+          ["--mechanism", "--device", "--blocks", "--bytes", "--align", "--minor", "--direct", "--json", "Exit codes"])]
+
+WRONG = [("no subcommand", []),
+         ("unknown subcommand", ["frobnicate", "x"]),
+         ("subcommand with a terminal escape", ["\x1b[31m"]),
+         ("unknown option", ["--frobnicate"]),
+         ("inspect without a file", ["inspect"]),
+         ("inspect with two files", ["inspect", "a", "b"]),
+         ("inspect with an unknown option", ["inspect", "--blocks", "3", "a"]),
+         ("run without a file", ["run"]),
+         ("run with two files", ["run", "a", "b"]),
+         ("run with an unknown option", ["run", "--frobnicate", "a"]),
+         ("blocks that are no number", ["run", "--blocks", "many", "a"]),
+         ("blocks below zero", ["run", "--blocks=-1", "a"]),
+         ("blocks beyond 2^64", ["run", "--blocks", "18446744073709551616", "a"]),
+         ("blocks with a suffix", ["run", "--blocks", "1K", "a"]),
+         ("blocks without their number", ["run", "a", "--blocks"]),
+         ("no bytes", ["run", "--bytes", "0", "a"]),
+         ("bytes with an unknown suffix", ["run", "--bytes", "1T", "a"]),
+         ("bytes that overflow by their suffix", ["run", "--bytes", "18446744073709551615K", "a"]),
+         ("alignment of 0", ["run", "--align", "0", "a"]),
+         ("alignment that is no power of two", ["run", "--align", "48", "a"]),
+         ("minor beyond this host", ["run", "--minor", "2", "a"]),
+         ("device without an index", ["run", "--device", "host", "a"]),
+         ("device of an unknown tier", ["run", "--device", "cloud:0", "a"]),
+         ("device index beyond 2^32", ["run", "--device", "host:4294967296", "a"])]
+
+
+def shows(args, words):
+    def case():
+        done = nxmem(*args)
+        equal(done.returncode, 0)
+        equal(done.stderr, b"")
+        for word in words:
+            assert word.encode() in done.stdout, f"{word} is not in the help"
+    return case
+
+
+def is_wrong(args):
+    def case():
+        done = nxmem(*args)
+        equal(done.returncode, 2)
+        equal(done.stdout, b"")
+        assert done.stderr and b"\x1b" not in done.stderr, done.stderr
+    return case
+
+
+def lists_subcommands():
+    done = nxmem("frobnicate")
+    assert all(word in done.stderr for word in (b"frobnicate", b"inspect", b"run")), done.stderr
+
+
+def is_not_written(args, code=3):
+    def case():
+        with open("/dev/full", "wb") as full:
+            done = nxmem(*args(), stdout=full)
+        equal(done.returncode, code)
+        equal(len(done.stderr.splitlines()), 1)
+    return case
+
+
+def reader_went_away(args):
+    def case():
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = nxmem(*args(), stdout=writer)
+        os.close(writer)
+        equal(done.returncode, 3)
+    return case
+
+
+def output_is_closed():
+    done = subprocess.run(["sh", "-c", '"$0" inspect "$1" >&-', Setting.nxmem, plugin("minimal")], stderr=subprocess.PIPE)
+    equal(done.returncode, 3)
+
+
+def make_rows():
+    rows = [(name, shows(args, words)) for name, args, words in HELPS]
+    rows.append(("version", shows(["--version"], ["0.1.0", "1.1"])))
+    rows += [("wrong: " + name, is_wrong(args)) for name, args in WRONG]
+    rows.append(("an unknown subcommand is named, and those that exist", lists_subcommands))
+    inspect, run = lambda: ["inspect", plugin("minimal")], lambda: ["run", plugin("minimal")]
+    for name, args in [("help", lambda: ["--help"]), ("version", lambda: ["--version"]), ("help of run", lambda: ["run", "--help"]),
+                       ("inspect", inspect), ("inspect as JSON", lambda: inspect() + ["--json"]), ("run", run),
+                       ("run as JSON", lambda: run() + ["--json"])]:
+        rows.append((f"{name}: a full disk is reported", is_not_written(args)))
+    rows.append(("inspect: a reader that went away is reported", reader_went_away(inspect)))
+    rows.append(("run as JSON: a reader that went away is reported", reader_went_away(lambda: run() + ["--json"])))
+    rows.append(("inspect: a closed standard output is reported", output_is_closed))
+    return rows
+
+
+if __name__ == "__main__":
+    main(make_rows)
