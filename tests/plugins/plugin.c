@@ -4,12 +4,15 @@
  * Attackers played: none here.
  * Promise: every helper that says "must succeed" asserts it.
  */
+#define _GNU_SOURCE
 #include "plugin.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 const subject honest[2] = {
     {"libnxmem_minimal.so", "minimal", NXMEM_CAP_ALLOCATOR},
@@ -40,6 +43,22 @@ void plugin_find(plugin *p, const char *mechanism) {
   for (uint64_t i = 0u; i < p->listed; i++)
     if (strcmp((const char *)p->list[i]->name, mechanism) == 0) p->factory = p->list[i];
   if (p->factory == NULL) fail_msg("%s is not listed", mechanism);
+}
+
+void plugin_observe(const plugin *p, uint64_t *counters) {
+  nx_observe_function observe = NULL;
+  resolve(p->module, NXMEM_SCRIPTED_OBSERVE_SYMBOL, &observe);
+  assert_non_null(observe);
+  observe(counters);
+}
+
+void plugin_observe_from_start(uint64_t *counters) {
+  char address[32];
+  snprintf(address, sizeof address, "%p", (void *)counters);
+  if (counters == NULL)
+    unsetenv(NXMEM_SCRIPTED_OBSERVE_ENV);
+  else
+    setenv(NXMEM_SCRIPTED_OBSERVE_ENV, address, 1);
 }
 
 void plugin_close(plugin *p) {
@@ -114,6 +133,17 @@ void assert_books(const plugin *p, uint64_t allocators, uint64_t allocations) {
   assert_int_equal(report.live_views, 0u);
   assert_int_equal(report.live_capabilities, 0u);
   assert_int_equal(report.queued_releases, 0u);
+}
+
+size_t readable(const void *address, size_t want) {
+  uint8_t sink;
+  size_t got = 0u;
+  for (; got < want; got++) {
+    const struct iovec to = {&sink, 1u};
+    const struct iovec from = {(uint8_t *)(uintptr_t)address + got, 1u};
+    if (process_vm_readv(getpid(), &to, 1u, &from, 1u, 0u) != 1) break;
+  }
+  return got;
 }
 
 /* ---- Rows ------------------------------------------------------------------------------------------------------- */

@@ -45,6 +45,10 @@ void plugin_load(plugin *p, const char *file);
 /* Enumerate and find a mechanism. */
 void plugin_find(plugin *p, const char *mechanism);
 
+/* Mirror a scripted module's counters into an array of NX_PROBE_COUNT, now or from the next load on (NULL: no more). */
+void plugin_observe(const plugin *p, uint64_t *counters);
+void plugin_observe_from_start(uint64_t *counters);
+
 /* Release every listed factory and unload. */
 void plugin_close(plugin *p);
 
@@ -65,6 +69,9 @@ uint64_t give_back(const NxmemAllocatorVtable *table, const NxmemAllocation *all
 
 /* The code, and that the message is whole: true length, zeros to the end, some text with every refusal. */
 void assert_status(NxmemStatus status, uint32_t code);
+
+/* How many of the first `want` bytes at an address can be read. */
+size_t readable(const void *address, size_t want);
 
 /* Live allocators and allocations as the module reports them, and nothing else. */
 void assert_books(const plugin *p, uint64_t allocators, uint64_t allocations);
