@@ -130,7 +130,7 @@ static void test_end_of_a_slot(void **state) {
   uint32_t generation = 0xFFFFFFF0u;
   uint64_t word = nxmem_word_make(generation, 0, NXMEM_SLOT_FREE);
   uint32_t lives = 0;
-  while (nxmem_word_state(word) != NXMEM_SLOT_RETIRED) {
+  while (nxmem_word_state(word) != NXMEM_SLOT_RETIRED && lives < 64) {
     generation = nxmem_word_generation(word);
     const uint64_t handle = nxmem_handle_make(9, generation);
     word = nxmem_word_make(generation, 0, NXMEM_SLOT_LIVE);
