@@ -257,6 +257,7 @@ static void run_left_behind(const subject *s, const void *data) {
   row->tell(&p, table);
   table->release(table->ctx);
   assert_books(&p, 0u, 1u);
+  plugin_keep();
 }
 
 int main(void) {

@@ -25,12 +25,16 @@ static void resolve(void *module, const char *name, void *function_out) {
   memcpy(function_out, &symbol, sizeof symbol);
 }
 
+/* Of the running row, so that a row that fails leaves no counts behind for the next one. */
+static void *loaded;
+
 void plugin_load(plugin *p, const char *file) {
   char path[512];
   memset(p, 0, sizeof *p);
   snprintf(path, sizeof path, "%s/%s", NXMEM_PLUGIN_DIR, file);
   p->module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (p->module == NULL) fail_msg("%s", dlerror());
+  loaded = p->module;
   resolve(p->module, "NxmemNegotiate", &p->negotiate);
   resolve(p->module, "NxmemCreateAllocatorFactories", &p->factories);
   resolve(p->module, "NxmemQueryUnloadReadiness", &p->unload);
@@ -63,7 +67,18 @@ void plugin_observe_from_start(uint64_t *counters) {
 
 void plugin_close(plugin *p) {
   for (uint64_t i = 0u; i < p->listed; i++) p->list[i]->release(p->list[i]->ctx);
+  plugin_keep();
   assert_int_equal(dlclose(p->module), 0);
+}
+
+void plugin_keep(void) { loaded = NULL; }
+
+/* After every row. */
+static int unload_what_failed(void **state) {
+  (void)state;
+  if (loaded != NULL) dlclose(loaded);
+  loaded = NULL;
+  return 0;
 }
 
 NxmemOpenRequest open_request(const plugin *p) {
@@ -171,7 +186,7 @@ void add_case(const subject *s, const char *group, const void *row, row_function
   row_case *c = &cases[added];
   *c = (row_case){"", s, row, run};
   snprintf(c->name, sizeof c->name, "%s: %s: %s", s->mechanism, group, *(const char *const *)row);
-  tests[added++] = (struct CMUnitTest){c->name, run_case, NULL, NULL, c};
+  tests[added++] = (struct CMUnitTest){c->name, run_case, NULL, unload_what_failed, c};
 }
 
 void add_rows(const char *group, const void *rows, size_t count, size_t size, row_function run) {

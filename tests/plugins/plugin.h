@@ -52,6 +52,9 @@ void plugin_observe_from_start(uint64_t *counters);
 /* Release every listed factory and unload. */
 void plugin_close(plugin *p);
 
+/* Leave the module loaded for good. */
+void plugin_keep(void);
+
 /* Open the found mechanism, which must succeed. */
 const NxmemAllocatorVtable *plugin_open(const plugin *p);
 
