@@ -67,17 +67,18 @@ count_findings() { find "$work/findings" -type f -newer "$work/log/build" ! -nam
 # ---- libFuzzer -------------------------------------------------------------------------------------------------------
 
 # A job that found something starts again: most findings stop only the input they were found with. After three it would find little else.
+# libFuzzer exits with 72 where it was interrupted.
 libfuzzer_job() {
-  local job=$1 until=$2 found=0 left
+  local job=$1 until=$2 found=0 left code
   while ((found < 3)); do
     left=$((until - $(date +%s)))
     ((left > 0)) || return 0
-    if NXMEM_FUZZ_COUNTER=$work/log/counter.$job UBSAN_OPTIONS=print_stacktrace=1 \
-      "$binary" -max_total_time="$left" -timeout=10 -rss_limit_mb=2048 -reload=1 \
-      -dict="$root/fuzz/dict/$target.dict" -artifact_prefix="$work/findings/" -print_final_stats=1 \
-      "$work/corpus" "$root/fuzz/seeds/$target" "$root/fuzz/found/$target" >>"$work/log/job.$job" 2>&1; then
-      return 0
-    fi
+    code=0
+    NXMEM_FUZZ_COUNTER=$work/log/counter.$job UBSAN_OPTIONS=print_stacktrace=1 \
+      "$binary" -max_total_time="$left" -timeout=10 -rss_limit_mb=2048 -reload=1 -print_final_stats=1 \
+      -dict="$root/fuzz/dict/$target.dict" -artifact_prefix="$work/findings/" \
+      "$work/corpus" "$root/fuzz/seeds/$target" "$root/fuzz/found/$target" >>"$work/log/job.$job" 2>&1 || code=$?
+    ((code != 0 && code != 72)) || return 0
     found=$((found + 1))
   done
 }
@@ -98,7 +99,7 @@ libfuzzer_finish() { :; }
 # ---- AFL++ -----------------------------------------------------------------------------------------------------------
 
 keep() { cp "$1" "$2-$(sha1sum <"$1" | cut -c 1-40)"; }
-goes_through() { timeout 10 "$binary" <"$1" >/dev/null 2>&1; }
+goes_through() { timeout 10 "$binary" <"$1"; } >/dev/null 2>&1
 
 # AFL++ wants seeds that go through; one that does not is a finding by itself.
 afl_stage() {
