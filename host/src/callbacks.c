@@ -22,14 +22,17 @@ static nx_counter strays;
 
 uint64_t nx_stray_callbacks(void) { return atomic_load(&strays); }
 
-/* The allocator that a context names: being opened, open or closing. NULL, and counted, for any other number. */
+/* Of its generation, and being opened, open or closing. */
+static int is_present(nxmem_verdict claim) {
+  if (claim.reason != NXMEM_REASON_WRONG_STATE) return claim.reason != NXMEM_REASON_STALE_HANDLE;
+  return claim.found == NXMEM_SLOT_ALLOCATING || claim.found == NXMEM_SLOT_RELEASING;
+}
+
+/* The allocator that a context names. NULL, and counted, for any number that names none. */
 static nx_allocator *find_caller(void *host_ctx) {
   const uint64_t handle = (uint64_t)(uintptr_t)host_ctx;
   nx_allocator *a = nx_is_forked() ? NULL : (nx_allocator *)(void *)nx_table_find(&nx_allocators, handle);
-  if (a != NULL) {
-    const nxmem_verdict v = nxmem_check_claim(atomic_load(&a->slot.word), handle);
-    if (v.reason != NXMEM_REASON_STALE_HANDLE && v.found != NXMEM_SLOT_FREE) return a;
-  }
+  if (a != NULL && is_present(nxmem_check_claim(atomic_load(&a->slot.word), handle))) return a;
   nx_count(&strays);
   return NULL;
 }
