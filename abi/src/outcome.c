@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 
+#include "load.h"
 #include "nxmem/status.h"
 #include "verdict_make.h"
 
@@ -18,6 +19,9 @@ _Static_assert(AT_OWNED_BYTES == offsetof(NxmemAllocResult, owned_bytes), "owned
 _Static_assert(AT_MAPPED_BYTES == offsetof(NxmemAllocResult, mapped_bytes), "mapped_bytes");
 #endif
 
+/*@ assigns \nothing;
+    ensures boolean: \result == 0 || \result == 1;
+    ensures exact: \result == 1 <==> NX_POWER_OF_TWO(value); */
 static int is_power_of_two(uint64_t value) { return value != 0u && (value & (value - 1u)) == 0u; }
 
 nxmem_verdict nxmem_check_alloc_request(uint64_t bytes, uint64_t align) {
@@ -28,11 +32,11 @@ nxmem_verdict nxmem_check_alloc_request(uint64_t bytes, uint64_t align) {
 }
 
 void nxmem_alloc_result_take(NXMEM_UNTRUSTED NxmemAllocResult *src, NxmemAllocResult *out) {
-  out->struct_size = src->struct_size;
+  out->struct_size = NX_LOAD(NxmemAllocResult, src, struct_size);
   out->reserved = 0u;
-  out->ptr = src->ptr;
-  out->owned_bytes = src->owned_bytes;
-  out->mapped_bytes = src->mapped_bytes;
+  out->ptr = NX_LOAD(NxmemAllocResult, src, ptr);
+  out->owned_bytes = NX_LOAD(NxmemAllocResult, src, owned_bytes);
+  out->mapped_bytes = NX_LOAD(NxmemAllocResult, src, mapped_bytes);
 }
 
 nxmem_verdict nxmem_check_alloc_result(uint64_t address, uint64_t owned_bytes, uint64_t mapped_bytes, uint64_t bytes,
@@ -62,11 +66,11 @@ nxmem_release_fate nxmem_judge_release(uint32_t status_code, uint32_t state) {
 }
 
 void nxmem_outcome_take(NXMEM_UNTRUSTED NxmemReleaseOutcome *src, NxmemReleaseOutcome *out) {
-  out->struct_size = src->struct_size;
-  out->state = src->state;
-  out->allocation_bytes = src->allocation_bytes;
-  out->unmapped_bytes = src->unmapped_bytes;
-  out->residual_owned_bytes = src->residual_owned_bytes;
+  out->struct_size = NX_LOAD(NxmemReleaseOutcome, src, struct_size);
+  out->state = NX_LOAD(NxmemReleaseOutcome, src, state);
+  out->allocation_bytes = NX_LOAD(NxmemReleaseOutcome, src, allocation_bytes);
+  out->unmapped_bytes = NX_LOAD(NxmemReleaseOutcome, src, unmapped_bytes);
+  out->residual_owned_bytes = NX_LOAD(NxmemReleaseOutcome, src, residual_owned_bytes);
   nxmem_status_take(&src->failure, &out->failure);
 }
 

@@ -8,6 +8,8 @@
 
 #include <stddef.h>
 
+#include "load.h"
+
 uint32_t nxmem_reason_status(uint32_t reason) {
   switch (reason) {
     case NXMEM_REASON_NONE:
@@ -69,9 +71,18 @@ uint32_t nxmem_reason_status(uint32_t reason) {
   }
 }
 
+/*@ assigns \nothing;
+    ensures boolean: \result == 0 || \result == 1;
+    ensures exact: \result == 1 <==> NX_TAIL(byte); */
 static int is_continuation(uint8_t byte) { return byte >= 0x80u && byte <= 0xBFu; }
 
 /* Whether `second` may follow `lead` in a sequence of three or four bytes: the ranges of Unicode's table 3-7. */
+/*@ assigns \nothing;
+    ensures boolean: \result == 0 || \result == 1;
+    ensures least: \result == 1 ==> second >= (lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80);
+    ensures greatest: \result == 1 ==> second <= (lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF);
+    ensures all: (lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80) <= second <=
+                 (lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF) ==> \result == 1; */
 static int second_byte_fits(uint8_t lead, uint8_t second) {
   if (lead == 0xE0u) return second >= 0xA0u && second <= 0xBFu;
   if (lead == 0xEDu) return second >= 0x80u && second <= 0x9Fu;
@@ -106,8 +117,17 @@ int nxmem_is_control(uint32_t code_point) {
 }
 
 /* Bytes before the first NUL, at most `limit`. */
+/*@ requires text_readable: \valid_read(text + (0 .. limit - 1));
+    assigns \nothing;
+    ensures within: \result <= limit;
+    ensures before: NX_NO_NUL(text, \result);
+    ensures ended: \result < limit ==> text[\result] == 0; */
 static uint32_t bytes_before_nul(const uint8_t *text, uint32_t limit) {
   uint32_t n = 0u;
+  /*@ loop invariant within: n <= limit;
+      loop invariant before: NX_NO_NUL(text, n);
+      loop assigns n;
+      loop variant limit - n; */
   while (n < limit && text[n] != 0u) n++;
   return n;
 }
@@ -116,6 +136,16 @@ static uint32_t bytes_before_nul(const uint8_t *text, uint32_t limit) {
  * The last character boundary of `text` not above NXMEM_STATUS_MESSAGE_MAX. A character has at most three continuation bytes: where four
  * stand up to 255, the last is part of none, and a cut before any other could split one.
  */
+/*@ requires text_readable: length >= 256 ==> \valid_read(text + (252 .. 255));
+    assigns \nothing;
+    behavior whole:
+      assumes fits: length <= 255;
+      ensures kept: \result == length;
+    behavior cut:
+      assumes too_long: length >= 256;
+      ensures boundary: \result == NX_CUT(text);
+    complete behaviors;
+    disjoint behaviors; */
 static uint32_t cut_on_boundary(const uint8_t *text, uint32_t length) {
   if (length <= NXMEM_STATUS_MESSAGE_MAX) return length;
   if (!is_continuation(text[255])) return 255u;
@@ -125,7 +155,19 @@ static uint32_t cut_on_boundary(const uint8_t *text, uint32_t length) {
   return 255u;
 }
 
+/*@ requires text_readable: \valid_read(text + (0 .. length - 1));
+    requires length: length <= 256;
+    requires out_writable: \valid(out + (0 .. 255));
+    requires apart: \separated(out + (0 .. 255), text + (0 .. length - 1));
+    assigns out[0 .. 255];
+    ensures copied: \forall integer k; 0 <= k < length ==> out[k] == text[k];
+    ensures zero: \forall integer k; length <= k < 256 ==> out[k] == 0; */
 static void copy_then_zero(uint8_t *out, const uint8_t *text, uint32_t length) {
+  /*@ loop invariant within: i <= 256;
+      loop invariant copied: \forall integer k; 0 <= k < i && k < length ==> out[k] == text[k];
+      loop invariant zero: \forall integer k; length <= k < i ==> out[k] == 0;
+      loop assigns i, out[0 .. 255];
+      loop variant 256 - i; */
   for (uint32_t i = 0u; i < NXMEM_STATUS_MESSAGE_BUF; i++) out[i] = i < length ? text[i] : (uint8_t)0u;
 }
 
@@ -142,18 +184,68 @@ uint32_t nxmem_status_message_len(uint32_t claimed) {
 }
 
 void nxmem_status_take(NXMEM_UNTRUSTED NxmemStatus *src, NxmemStatus *out) {
-  out->code = src->code;
-  const uint32_t claimed = nxmem_status_message_len(src->message_len);
+  out->code = NX_LOAD_STATUS(src, code);
+  const uint32_t claimed = nxmem_status_message_len(NX_LOAD_STATUS(src, message_len));
   uint32_t length = 0u;
+#ifdef NXMEM_QUIET_WORLD
+  /*@ loop invariant within: length <= i <= 256 && length <= claimed;
+      loop invariant text: NX_NO_NUL(out->message, length);
+      loop invariant zero: \forall integer k; length <= k < i ==> out->message[k] == 0;
+      loop invariant copied: \forall integer k; 0 <= k < length ==> out->message[k] == src->message[k];
+      loop invariant ended: length < i && length < claimed ==> src->message[length] == 0;
+      loop assigns i, length, out->message[0 .. 255];
+      loop variant 256 - i; */
+#else
+  /*@ loop invariant within: length <= i <= 256 && length <= claimed;
+      loop invariant text: NX_NO_NUL(out->message, length);
+      loop invariant zero: \forall integer k; length <= k < i ==> out->message[k] == 0;
+      loop invariant header: NX_LOADED(NX_STATUS_AT) && NX_LOADED(NX_STATUS_AT + 4);
+      loop invariant loaded: \forall integer k; 0 <= k < length ==> NX_LOADED(NX_STATUS_AT + 8 + k);
+      loop invariant no_further: NX_NOTHING_LOADED_FROM(NX_STATUS_AT + 8 + i);
+      loop invariant ended: length < i ==> NX_NOTHING_LOADED_FROM(NX_STATUS_AT + 8 + length + 1);
+      loop invariant clamped: NX_NOTHING_LOADED_FROM(NX_STATUS_AT + 8 + claimed);
+      loop assigns i, length, out->message[0 .. 255], nx_loads[NX_STATUS_AT + 8 .. 511];
+      loop variant 256 - i; */
+#endif
   for (uint32_t i = 0u; i < NXMEM_STATUS_MESSAGE_BUF; i++) {
     uint8_t byte = 0u;
-    if (i < claimed && length == i) byte = src->message[i];
+    if (i < claimed && length == i) byte = NX_LOAD_MESSAGE(src, i);
     out->message[i] = byte;
     if (byte != 0u) length = i + 1u;
   }
   out->message_len = length;
 }
 
+#ifdef __FRAMAC__
+/* Words of the contracts on pieces of shown text. */
+#define NX_HEX(digit) ((digit) < 10 ? 0x30 + (digit) : 0x57 + (digit))
+#define NX_REPLACEMENT(p) \
+  ((p)->length == 3 && (p)->bytes[0] == 0xEF && (p)->bytes[1] == 0xBF && (p)->bytes[2] == 0xBD && (p)->consumed == 1)
+#define NX_ESCAPE(p, code_point, taken) \
+  ((p)->length == 4 && (p)->bytes[0] == 0x5C && (p)->bytes[1] == 0x78 && \
+   (p)->bytes[2] == NX_HEX((code_point) / 16) && (p)->bytes[3] == NX_HEX((code_point) % 16) && (p)->consumed == (taken))
+#define NX_VERBATIM(p, b, n) \
+  ((p)->length == (n) && (p)->consumed == (n) && (p)->bytes[0] == (b)[0] && \
+   ((n) > 1 ==> (p)->bytes[1] == (b)[1]) && ((n) > 2 ==> (p)->bytes[2] == (b)[2]) && \
+   ((n) > 3 ==> (p)->bytes[3] == (b)[3]))
+#define NX_ESCAPED_BYTE(byte) (NX_CONTROL_BYTE(byte) || (byte) == 0x5C)
+/* What any piece is, whatever it stands for: one character, or an escape in four printable ASCII bytes. */
+#define NX_PRINTABLE_ASCII(byte) (0x20 <= (byte) <= 0x7E)
+#define NX_PIECE_IS_TEXT(p) \
+  (((p)->length == 1 && NX_PRINTABLE_ASCII((p)->bytes[0])) || \
+   ((p)->length == 2 && NX_UTF8_2((p)->bytes, 2) && !NX_C1((p)->bytes, 2)) || \
+   ((p)->length == 3 && NX_UTF8_3((p)->bytes, 3)) || ((p)->length == 4 && NX_UTF8_4((p)->bytes, 4)) || \
+   ((p)->length == 4 && NX_PRINTABLE_ASCII((p)->bytes[0]) && NX_PRINTABLE_ASCII((p)->bytes[1]) && \
+    NX_PRINTABLE_ASCII((p)->bytes[2]) && NX_PRINTABLE_ASCII((p)->bytes[3])))
+#define NX_SHOWN(b, n) (NX_UTF8_STARTS(b, n) && NX_UTF8_TAILS(b, n) && NX_NO_CONTROLS(b, n))
+/* Of text that is shown as it is, the first n bytes stand in the output, and n is no place inside a character. */
+#define NX_SHOWN_SO_FAR(b, all, o, n) \
+  ((\forall integer k; 0 <= k < (n) ==> (o)[k] == (b)[k]) && ((n) < (all) ==> !NX_TAIL((b)[n])))
+#endif
+
+/*@ requires digit: value < 16;
+    assigns \nothing;
+    ensures exact: \result == NX_HEX(value); */
 static uint8_t hex_digit(uint32_t value) { return (uint8_t)(value < 10u ? 48u + value : 87u + value); }
 
 /* One piece of shown text: a character as it is, an escape, or the replacement character. */
@@ -163,6 +255,9 @@ typedef struct shown_piece {
   uint32_t consumed; /* 1 to 4 bytes of input */
 } shown_piece;
 
+/*@ requires piece_writable: \valid(piece);
+    assigns *piece;
+    ensures replacement: NX_REPLACEMENT(piece); */
 static void piece_replacement(shown_piece *piece) {
   piece->bytes[0] = 0xEFu;
   piece->bytes[1] = 0xBFu;
@@ -173,6 +268,10 @@ static void piece_replacement(shown_piece *piece) {
 }
 
 /* C1 controls take two bytes in UTF-8; their code point fits the two digits. */
+/*@ requires piece_writable: \valid(piece);
+    requires two_digits: code_point <= 0xFF;
+    assigns *piece;
+    ensures escape: NX_ESCAPE(piece, code_point, consumed); */
 static void piece_escape(shown_piece *piece, uint32_t code_point, uint32_t consumed) {
   piece->bytes[0] = (uint8_t)'\\';
   piece->bytes[1] = (uint8_t)'x';
@@ -182,6 +281,12 @@ static void piece_escape(shown_piece *piece, uint32_t code_point, uint32_t consu
   piece->consumed = consumed;
 }
 
+/*@ requires piece_writable: \valid(piece);
+    requires length: 1 <= length <= 4;
+    requires bytes_readable: \valid_read(bytes + (0 .. length - 1));
+    requires apart: \separated(piece, bytes + (0 .. length - 1));
+    assigns *piece;
+    ensures verbatim: NX_VERBATIM(piece, bytes, length); */
 static void piece_verbatim(shown_piece *piece, const uint8_t *bytes, uint32_t length) {
   piece->bytes[0] = bytes[0];
   piece->bytes[1] = length > 1u ? bytes[1] : (uint8_t)0u;
@@ -191,6 +296,37 @@ static void piece_verbatim(shown_piece *piece, const uint8_t *bytes, uint32_t le
   piece->consumed = length;
 }
 
+/*@ requires available: available >= 1;
+    requires bytes_readable: \valid_read(bytes + (0 .. available - 1));
+    requires piece_writable: \valid(piece);
+    requires apart: \separated(piece, bytes + (0 .. available - 1));
+    assigns *piece;
+    ensures is_text: NX_PIECE_IS_TEXT(piece);
+    ensures progress: 1 <= piece->consumed <= available;
+    ensures nothing_dropped: piece->consumed <= piece->length <= 4 * piece->consumed;
+    behavior invalid:
+      assumes no_character: !NX_UTF8(bytes, available);
+      ensures replacement: NX_REPLACEMENT(piece);
+    behavior control:
+      assumes one_byte: NX_ESCAPED_BYTE(bytes[0]);
+      ensures escape: NX_ESCAPE(piece, bytes[0], 1);
+    behavior control_c1:
+      assumes two_bytes: NX_C1(bytes, available);
+      ensures escape: NX_ESCAPE(piece, bytes[1], 2);
+    behavior one:
+      assumes row: NX_UTF8_1(bytes, available) && !NX_ESCAPED_BYTE(bytes[0]);
+      ensures verbatim: NX_VERBATIM(piece, bytes, 1);
+    behavior two:
+      assumes row: NX_UTF8_2(bytes, available) && !NX_C1(bytes, available);
+      ensures verbatim: NX_VERBATIM(piece, bytes, 2);
+    behavior three:
+      assumes row: NX_UTF8_3(bytes, available);
+      ensures verbatim: NX_VERBATIM(piece, bytes, 3);
+    behavior four:
+      assumes row: NX_UTF8_4(bytes, available);
+      ensures verbatim: NX_VERBATIM(piece, bytes, 4);
+    complete behaviors;
+    disjoint behaviors; */
 static void next_piece(const uint8_t *bytes, uint32_t available, shown_piece *piece) {
   const uint32_t length = nxmem_utf8_length(bytes, available);
   if (length == 0u) {
@@ -205,17 +341,41 @@ static void next_piece(const uint8_t *bytes, uint32_t available, shown_piece *pi
   piece_verbatim(piece, bytes, length);
 }
 
+/*@ requires piece_readable: \valid_read(piece) && 1 <= piece->length <= 4;
+    requires out_writable: \valid(out + (0 .. written + piece->length - 1));
+    requires apart: \separated(piece, out + (0 .. written + piece->length - 1));
+    requires is_text: NX_PIECE_IS_TEXT(piece);
+    requires shown: NX_SHOWN(out, written);
+    assigns out[written .. written + piece->length - 1];
+    ensures copied: \forall integer k; 0 <= k < piece->length ==> out[written + k] == piece->bytes[k];
+    ensures utf8_starts: NX_UTF8_STARTS(out, written + piece->length);
+    ensures utf8_tails: NX_UTF8_TAILS(out, written + piece->length);
+    ensures printable: NX_NO_CONTROLS(out, written + piece->length); */
+static void append_piece(uint8_t *out, uint32_t written, const shown_piece *piece) {
+  out[written] = piece->bytes[0];
+  if (piece->length > 1u) out[written + 1u] = piece->bytes[1];
+  if (piece->length > 2u) out[written + 2u] = piece->bytes[2];
+  if (piece->length > 3u) out[written + 3u] = piece->bytes[3];
+}
+
 uint32_t nxmem_text_show(const uint8_t *bytes, uint32_t length, uint8_t *out, uint32_t capacity) {
   uint32_t read = 0u;
   uint32_t written = 0u;
+  /*@ loop invariant read_within: read <= length;
+      loop invariant written_within: written < capacity;
+      loop invariant utf8_starts: NX_UTF8_STARTS(out, written);
+      loop invariant utf8_tails: NX_UTF8_TAILS(out, written);
+      loop invariant printable: NX_NO_CONTROLS(out, written);
+      loop invariant nothing_dropped: read <= written <= 4 * read;
+      loop invariant as_is: NX_SHOWN_AS_IS(bytes, length) ==> read == written;
+      loop invariant as_is_copied: NX_SHOWN_AS_IS(bytes, length) ==> NX_SHOWN_SO_FAR(bytes, length, out, read);
+      loop assigns read, written, out[0 .. capacity - 1];
+      loop variant length - read; */
   while (read < length) {
     shown_piece piece;
     next_piece(bytes + read, length - read, &piece);
     if (piece.length >= capacity - written) break;
-    out[written] = piece.bytes[0];
-    if (piece.length > 1u) out[written + 1u] = piece.bytes[1];
-    if (piece.length > 2u) out[written + 2u] = piece.bytes[2];
-    if (piece.length > 3u) out[written + 3u] = piece.bytes[3];
+    append_piece(out, written, &piece);
     written += piece.length;
     read += piece.consumed;
   }

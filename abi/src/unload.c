@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 
+#include "load.h"
 #include "nxmem/outcome.h"
 #include "verdict_make.h"
 
@@ -28,15 +29,24 @@ _Static_assert(NXMEM_UNLOAD_REPORT_BYTES == AT_QUEUED_RELEASES + 8, "report");
 #endif
 
 void nxmem_unload_report_take(NXMEM_UNTRUSTED NxmemUnloadReport *src, NxmemUnloadReport *out) {
-  out->struct_size = src->struct_size;
+  out->struct_size = NX_LOAD(NxmemUnloadReport, src, struct_size);
   out->reserved = 0u;
-  out->live_allocators = src->live_allocators;
-  out->live_allocations = src->live_allocations;
-  out->live_views = src->live_views;
-  out->live_capabilities = src->live_capabilities;
-  out->queued_releases = src->queued_releases;
+  out->live_allocators = NX_LOAD(NxmemUnloadReport, src, live_allocators);
+  out->live_allocations = NX_LOAD(NxmemUnloadReport, src, live_allocations);
+  out->live_views = NX_LOAD(NxmemUnloadReport, src, live_views);
+  out->live_capabilities = NX_LOAD(NxmemUnloadReport, src, live_capabilities);
+  out->queued_releases = NX_LOAD(NxmemUnloadReport, src, queued_releases);
 }
 
+/*@ assigns \nothing;
+    behavior zero:
+      assumes none: count == 0;
+      ensures accepted: NX_ACCEPTED(\result);
+    behavior held:
+      assumes some: count != 0;
+      ensures refused: NX_PLUGIN_HOLDS(\result, offset, count);
+    complete behaviors;
+    disjoint behaviors; */
 static nxmem_verdict check_count(uint32_t offset, uint64_t count) {
   if (count == NXMEM_UNWRITTEN_COUNT) return nx_verdict(NXMEM_REASON_REPORT_UNWRITTEN, offset, count, 0u);
   if (count != 0u) return nx_verdict(NXMEM_REASON_PLUGIN_HOLDS, offset, count, 0u);
@@ -44,6 +54,28 @@ static nxmem_verdict check_count(uint32_t offset, uint64_t count) {
 }
 
 /* The plugin's side: the first axis, in field order, that is unwritten or not zero. */
+/*@ requires readable: \valid_read(report);
+    assigns \nothing;
+    behavior allocators:
+      assumes nonzero: !NX_REPORT_ZERO_1(report);
+      ensures refused: NX_PLUGIN_HOLDS(\result, 8, report->live_allocators);
+    behavior allocations:
+      assumes first: NX_REPORT_ZERO_1(report) && report->live_allocations != 0;
+      ensures refused: NX_PLUGIN_HOLDS(\result, 16, report->live_allocations);
+    behavior views:
+      assumes first: NX_REPORT_ZERO_2(report) && report->live_views != 0;
+      ensures refused: NX_PLUGIN_HOLDS(\result, 24, report->live_views);
+    behavior capabilities:
+      assumes first: NX_REPORT_ZERO_3(report) && report->live_capabilities != 0;
+      ensures refused: NX_PLUGIN_HOLDS(\result, 32, report->live_capabilities);
+    behavior releases:
+      assumes first: NX_REPORT_ZERO_4(report) && report->queued_releases != 0;
+      ensures refused: NX_PLUGIN_HOLDS(\result, 40, report->queued_releases);
+    behavior free:
+      assumes all_zero: NX_REPORT_ZERO(report);
+      ensures accepted: NX_ACCEPTED(\result);
+    complete behaviors;
+    disjoint behaviors; */
 static nxmem_verdict check_report(const NxmemUnloadReport *report) {
   nxmem_verdict v = check_count(AT_LIVE_ALLOCATORS, report->live_allocators);
   if (v.reason != NXMEM_REASON_NONE) return v;
@@ -56,10 +88,34 @@ static nxmem_verdict check_report(const NxmemUnloadReport *report) {
   return check_count(AT_QUEUED_RELEASES, report->queued_releases);
 }
 
+/*@ assigns \nothing;
+    ensures refused: NX_HOST_HOLDS(\result, axis, count); */
 static nxmem_verdict host_holds(nxmem_host_axis axis, uint64_t count) {
   return nx_verdict(NXMEM_REASON_HOST_HOLDS, (uint32_t)axis, count, 0u);
 }
 
+/*@ requires readable: \valid_read(host);
+    assigns \nothing;
+    behavior allocators:
+      assumes nonzero: !NX_TALLY_ZERO_1(host);
+      ensures refused: NX_HOST_HOLDS(\result, NXMEM_AXIS_ALLOCATORS, host->allocators);
+    behavior allocations:
+      assumes first: NX_TALLY_ZERO_1(host) && host->allocations != 0;
+      ensures refused: NX_HOST_HOLDS(\result, NXMEM_AXIS_ALLOCATIONS, host->allocations);
+    behavior calls:
+      assumes first: NX_TALLY_ZERO_2(host) && host->calls_inside != 0;
+      ensures refused: NX_HOST_HOLDS(\result, NXMEM_AXIS_CALLS_INSIDE, host->calls_inside);
+    behavior slots:
+      assumes first: NX_TALLY_ZERO_3(host) && host->held_slots != 0;
+      ensures refused: NX_HOST_HOLDS(\result, NXMEM_AXIS_HELD_SLOTS, host->held_slots);
+    behavior debts:
+      assumes first: NX_TALLY_ZERO_4(host) && host->unpaid_debts != 0;
+      ensures refused: NX_HOST_HOLDS(\result, NXMEM_AXIS_UNPAID_DEBTS, host->unpaid_debts);
+    behavior free:
+      assumes all_zero: NX_TALLY_ZERO(host);
+      ensures accepted: NX_ACCEPTED(\result);
+    complete behaviors;
+    disjoint behaviors; */
 static nxmem_verdict check_tally(const nxmem_host_tally *host) {
   if (host->allocators != 0u) return host_holds(NXMEM_AXIS_ALLOCATORS, host->allocators);
   if (host->allocations != 0u) return host_holds(NXMEM_AXIS_ALLOCATIONS, host->allocations);

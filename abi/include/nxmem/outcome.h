@@ -8,6 +8,7 @@
 #ifndef NXMEM_OUTCOME_H
 #define NXMEM_OUTCOME_H
 
+#include "nxmem/status.h"
 #include "nxmem/verdict.h"
 #include "nxmem_memory_abi.h"
 
@@ -22,13 +23,58 @@ extern "C" {
 /* No total of bytes may pass this. */
 #define NXMEM_TOTAL_MAX 0x8000000000000000ull
 
+#ifdef __FRAMAC__
+#define NX_POWER_OF_TWO(a) ((a) != 0 && ((a) & ((a) - 1)) == 0)
+#define NX_WHOLE_RANGE(address, bytes) ((address) + (bytes) <= 0xFFFFFFFFFFFFFFFF)
+#define NX_FITS(count, total) ((count) + (total) <= 0x8000000000000000)
+#endif
 /*
  * Judge a caller's request before the plugin is asked: ZERO_BYTES, BAD_ALIGNMENT (zero or not a power of two), SIZE_WRAPS (bytes rounded
  * up to the alignment passes 2^64).
  */
+/*@ assigns \nothing;
+    behavior zero_bytes:
+      assumes nothing_asked: bytes == 0;
+      ensures refused: NX_VERDICT_IS(\result, NXMEM_REASON_ZERO_BYTES, 0, 0, 1);
+    behavior bad_alignment:
+      assumes asked: bytes != 0;
+      assumes alignment: !NX_POWER_OF_TWO(align);
+      ensures refused: NX_VERDICT_IS(\result, NXMEM_REASON_BAD_ALIGNMENT, 0, align, 1);
+    behavior size_wraps:
+      assumes asked: bytes != 0;
+      assumes alignment: NX_POWER_OF_TWO(align);
+      assumes rounded_up_wraps: !NX_WHOLE_RANGE(bytes, align - 1);
+      ensures refused: NX_VERDICT_IS(\result, NXMEM_REASON_SIZE_WRAPS, 0, bytes, align);
+    behavior possible:
+      assumes asked: bytes != 0;
+      assumes alignment: NX_POWER_OF_TWO(align);
+      assumes rounded_up: NX_WHOLE_RANGE(bytes, align - 1);
+      ensures accepted: NX_ACCEPTED(\result);
+    complete behaviors;
+    disjoint behaviors; */
 nxmem_verdict nxmem_check_alloc_request(uint64_t bytes, uint64_t align);
 
 /* Copy a result that the plugin may still be writing, each field once. */
+#ifdef NXMEM_QUIET_WORLD
+/*@ requires src_readable: \valid_read(src);
+    requires out_writable: \valid(out);
+    requires apart: \separated(src, out);
+    assigns *out;
+    ensures reserved: out->reserved == 0;
+    ensures struct_size: out->struct_size == src->struct_size;
+    ensures ptr: out->ptr == src->ptr;
+    ensures owned_bytes: out->owned_bytes == src->owned_bytes;
+    ensures mapped_bytes: out->mapped_bytes == src->mapped_bytes; */
+#else
+/*@ requires src_readable: \valid_read(src);
+    requires out_writable: \valid(out);
+    requires apart: \separated(src, out, &NX_LEDGER);
+    requires fresh: NX_NOTHING_LOADED_FROM(0);
+    assigns *out, NX_LEDGER;
+    ensures reserved: out->reserved == 0;
+    ensures loads: NX_LOADED(0) && NX_LOADED(8) && NX_LOADED(16) && NX_LOADED(24);
+    ensures no_more_loads: !NX_LOADED(4) && NX_NOTHING_LOADED_FROM(25); */
+#endif
 void nxmem_alloc_result_take(NXMEM_UNTRUSTED NxmemAllocResult *src, NxmemAllocResult *out);
 
 /*
@@ -39,6 +85,39 @@ void nxmem_alloc_result_take(NXMEM_UNTRUSTED NxmemAllocResult *src, NxmemAllocRe
  * NULL_ADDRESS, MISALIGNED_ADDRESS, WRAPPING_ADDRESS (address + bytes passes 2^64), TOTAL_TOO_LARGE. The first is never handed back (it would free
  * another owner's memory); the others are handed back once.
  */
+/*@ requires alignment: align != 0;
+    requires owned_within: owned_total <= 0x8000000000000000;
+    requires mapped_within: mapped_total <= 0x8000000000000000;
+    assigns \nothing;
+    behavior null_address:
+      assumes null: address == 0;
+      ensures refused: NX_VERDICT_IS(\result, NXMEM_REASON_NULL_ADDRESS, 8, 0, 0);
+    behavior misaligned_address:
+      assumes misaligned: address != 0 && address % align != 0;
+      ensures refused: NX_VERDICT_IS(\result, NXMEM_REASON_MISALIGNED_ADDRESS, 8, address, align);
+    behavior wrapping_address:
+      assumes aligned: address != 0 && address % align == 0;
+      assumes wraps: !NX_WHOLE_RANGE(address, bytes);
+      ensures refused: NX_VERDICT_IS(\result, NXMEM_REASON_WRAPPING_ADDRESS, 8, address, bytes);
+    behavior owned_too_large:
+      assumes aligned: address != 0 && address % align == 0;
+      assumes whole: NX_WHOLE_RANGE(address, bytes);
+      assumes too_large: !NX_FITS(owned_bytes, owned_total);
+      ensures refused: NX_VERDICT_IS(\result, NXMEM_REASON_TOTAL_TOO_LARGE, 16, owned_bytes,
+                                     0x8000000000000000 - owned_total);
+    behavior mapped_too_large:
+      assumes aligned: address != 0 && address % align == 0;
+      assumes whole: NX_WHOLE_RANGE(address, bytes);
+      assumes too_large: NX_FITS(owned_bytes, owned_total) && !NX_FITS(mapped_bytes, mapped_total);
+      ensures refused: NX_VERDICT_IS(\result, NXMEM_REASON_TOTAL_TOO_LARGE, 24, mapped_bytes,
+                                     0x8000000000000000 - mapped_total);
+    behavior believable:
+      assumes aligned: address != 0 && address % align == 0;
+      assumes whole: NX_WHOLE_RANGE(address, bytes);
+      assumes fits: NX_FITS(owned_bytes, owned_total) && NX_FITS(mapped_bytes, mapped_total);
+      ensures accepted: NX_ACCEPTED(\result);
+    complete behaviors;
+    disjoint behaviors; */
 nxmem_verdict nxmem_check_alloc_result(uint64_t address, uint64_t owned_bytes, uint64_t mapped_bytes, uint64_t bytes,
                                        uint64_t align, uint64_t owned_total, uint64_t mapped_total);
 
@@ -50,6 +129,10 @@ typedef enum nxmem_release_fate {
 } nxmem_release_fate;
 
 /* deallocate: OK is gone, RELEASE_QUARANTINED is quarantine, any other status is live. */
+/*@ assigns \nothing;
+    ensures gone: \result == NXMEM_FATE_GONE <==> status_code == 0;
+    ensures quarantined: \result == NXMEM_FATE_QUARANTINED <==> status_code == 12;
+    ensures live: \result == NXMEM_FATE_LIVE <==> status_code != 0 && status_code != 12; */
 nxmem_release_fate nxmem_judge_deallocate(uint32_t status_code);
 
 /*
@@ -58,9 +141,58 @@ nxmem_release_fate nxmem_judge_deallocate(uint32_t status_code);
  * RELEASE_QUARANTINED is quarantine, whatever the record says. OK with COMPLETE is gone, OK with FAILED is live. A failing status is live only with a
  * record left unwritten or FAILED. Everything else is quarantine.
  */
+/*@ assigns \nothing;
+    behavior said_quarantined:
+      assumes status: status_code == 12;
+      ensures fate: \result == NXMEM_FATE_QUARANTINED;
+    behavior complete_release:
+      assumes status: status_code == 0;
+      assumes record: state == 0;
+      ensures fate: \result == NXMEM_FATE_GONE;
+    behavior ok_but_failed:
+      assumes status: status_code == 0;
+      assumes record: state == 2;
+      ensures fate: \result == NXMEM_FATE_LIVE;
+    behavior ok_but_doubtful:
+      assumes status: status_code == 0;
+      assumes record: state != 0 && state != 2;
+      ensures fate: \result == NXMEM_FATE_QUARANTINED;
+    behavior failed:
+      assumes status: status_code != 0 && status_code != 12;
+      assumes record: state == 2 || state == 0xFFFFFFFF;
+      ensures fate: \result == NXMEM_FATE_LIVE;
+    behavior failed_but_doubtful:
+      assumes status: status_code != 0 && status_code != 12;
+      assumes record: state != 2 && state != 0xFFFFFFFF;
+      ensures fate: \result == NXMEM_FATE_QUARANTINED;
+    complete behaviors;
+    disjoint behaviors; */
 nxmem_release_fate nxmem_judge_release(uint32_t status_code, uint32_t state);
 
 /* Copy an outcome that the plugin may still be writing, each field once; its status through nxmem_status_take. */
+#ifdef NXMEM_QUIET_WORLD
+/*@ requires src_readable: \valid_read(src);
+    requires out_writable: \valid(out);
+    requires apart: \separated(src, out);
+    assigns *out;
+    ensures struct_size: out->struct_size == src->struct_size;
+    ensures state: out->state == src->state;
+    ensures allocation_bytes: out->allocation_bytes == src->allocation_bytes;
+    ensures unmapped_bytes: out->unmapped_bytes == src->unmapped_bytes;
+    ensures residual_owned_bytes: out->residual_owned_bytes == src->residual_owned_bytes;
+    ensures failure_code: out->failure.code == src->failure.code;
+    ensures failure_text: NX_MESSAGE_ENDED(&out->failure);
+    ensures failure_copied: NX_MESSAGE_TAKEN(&out->failure, &src->failure); */
+#else
+/*@ requires src_readable: \valid_read(src);
+    requires out_writable: \valid(out);
+    requires apart: \separated(src, out, &NX_LEDGER);
+    requires fresh: NX_NOTHING_LOADED_FROM(0);
+    assigns *out, NX_LEDGER;
+    ensures failure_text: NX_MESSAGE_ENDED(&out->failure);
+    ensures loads: NX_LOADED(0) && NX_LOADED(4) && NX_LOADED(8) && NX_LOADED(16) && NX_LOADED(24);
+    ensures status_loads: NX_STATUS_LOADED(&out->failure); */
+#endif
 void nxmem_outcome_take(NXMEM_UNTRUSTED NxmemReleaseOutcome *src, NxmemReleaseOutcome *out);
 
 /* How a reported number of unmapped bytes is credited. */
@@ -75,6 +207,14 @@ typedef struct nxmem_refund {
  * Split what a gone allocation's release reports. from_charge + left == charged; from_charge + from_residual + excess == reported.
  * So a plugin whose allocations share pages may report them with whichever release unmaps them, and none can refund more than was charged.
  */
+/*@ requires out_writable: \valid(out);
+    assigns *out;
+    ensures from_charge: out->from_charge == (reported < charged ? reported : charged);
+    ensures charge_is_split: out->from_charge + out->left == charged;
+    ensures from_residual: out->from_residual == (reported - out->from_charge < residual ? reported - out->from_charge
+                                                                                         : residual);
+    ensures report_is_split: out->from_charge + out->from_residual + out->excess == reported;
+    ensures bounded: out->from_charge <= charged && out->from_residual <= residual; */
 void nxmem_settle_refund(uint64_t reported, uint64_t charged, uint64_t residual, nxmem_refund *out);
 
 #ifdef __cplusplus

@@ -14,19 +14,188 @@
 extern "C" {
 #endif
 
+#ifdef __FRAMAC__
+/* Words of the contracts. Reasons by the status they stand for; what is in none of these is INTERNAL_ERROR, NONE is OK. */
+#define NX_MEANS_SHORT(r) \
+  ((r) == NXMEM_REASON_SHORT_HEADER || (r) == NXMEM_REASON_SHORT_TABLE || (r) == NXMEM_REASON_MISSING_SLOT || \
+   (r) == NXMEM_REASON_SHORT_RESPONSE || (r) == NXMEM_REASON_SHORT_REQUEST || (r) == NXMEM_REASON_REPORT_SHORT)
+#define NX_MEANS_INVALID(r) \
+  ((r) == NXMEM_REASON_NULL_POINTER || (r) == NXMEM_REASON_MISALIGNED || (r) == NXMEM_REASON_ZERO_MECHANISM || \
+   (r) == NXMEM_REASON_EMPTY_NAME || (r) == NXMEM_REASON_UNTERMINATED_NAME || (r) == NXMEM_REASON_BAD_UTF8 || \
+   (r) == NXMEM_REASON_CONTROL_CHARACTER || (r) == NXMEM_REASON_NULL_ADDRESS || \
+   (r) == NXMEM_REASON_MISALIGNED_ADDRESS || (r) == NXMEM_REASON_WRAPPING_ADDRESS || \
+   (r) == NXMEM_REASON_TOTAL_TOO_LARGE || (r) == NXMEM_REASON_ZERO_BYTES || (r) == NXMEM_REASON_BAD_ALIGNMENT || \
+   (r) == NXMEM_REASON_SIZE_WRAPS || (r) == NXMEM_REASON_TOO_MANY || (r) == NXMEM_REASON_LISTED_TWICE || \
+   (r) == NXMEM_REASON_SAME_NAME || (r) == NXMEM_REASON_UNREADABLE)
+#define NX_MEANS_WRONG_DEVICE(r) ((r) == NXMEM_REASON_OTHER_DEVICE || (r) == NXMEM_REASON_UNKNOWN_TIER)
+#define NX_MEANS_CAPABILITY(r) \
+  ((r) == NXMEM_REASON_UNKNOWN_CAPABILITY || (r) == NXMEM_REASON_TABLE_WITHOUT_FLAG || \
+   (r) == NXMEM_REASON_FLAG_WITHOUT_SLOT || (r) == NXMEM_REASON_NO_ALLOCATOR || \
+   (r) == NXMEM_REASON_REQUIRED_MISSING || (r) == NXMEM_REASON_CAPS_BEYOND_OFFER || \
+   (r) == NXMEM_REASON_CAPS_BEYOND_LEVEL)
+#define NX_MEANS_VERSION(r) \
+  ((r) == NXMEM_REASON_INVERTED_RANGE || (r) == NXMEM_REASON_NO_COMMON_MAJOR || \
+   (r) == NXMEM_REASON_NO_COMMON_MINOR || (r) == NXMEM_REASON_MAJOR_OUT_OF_RANGE || \
+   (r) == NXMEM_REASON_MINOR_OUT_OF_RANGE)
+#define NX_MEANS_UNKNOWN_ALLOCATION(r) ((r) == NXMEM_REASON_STALE_HANDLE || (r) == NXMEM_REASON_WRONG_STATE)
+#define NX_MEANS_BUSY(r) \
+  ((r) == NXMEM_REASON_PLUGIN_HOLDS || (r) == NXMEM_REASON_HOST_HOLDS || (r) == NXMEM_REASON_IN_USE)
+#define NX_MEANS_OTHER(r) \
+  ((r) != NXMEM_REASON_NONE && (r) != NXMEM_REASON_OTHER_MECHANISM && !NX_MEANS_SHORT(r) && !NX_MEANS_INVALID(r) && \
+   !NX_MEANS_WRONG_DEVICE(r) && !NX_MEANS_CAPABILITY(r) && !NX_MEANS_VERSION(r) && \
+   !NX_MEANS_UNKNOWN_ALLOCATION(r) && !NX_MEANS_BUSY(r))
+
+/* Well-formed UTF-8 of one to four bytes at b, of which n may be looked at: Unicode 15, table 3-7, row by row. */
+#define NX_TAIL(byte) (0x80 <= (byte) <= 0xBF)
+#define NX_UTF8_1(b, n) ((n) >= 1 && (b)[0] <= 0x7F)
+#define NX_UTF8_2(b, n) ((n) >= 2 && 0xC2 <= (b)[0] <= 0xDF && NX_TAIL((b)[1]))
+#define NX_UTF8_3(b, n) \
+  ((n) >= 3 && NX_TAIL((b)[2]) && \
+   (((b)[0] == 0xE0 && 0xA0 <= (b)[1] <= 0xBF) || (0xE1 <= (b)[0] <= 0xEC && NX_TAIL((b)[1])) || \
+    ((b)[0] == 0xED && 0x80 <= (b)[1] <= 0x9F) || (0xEE <= (b)[0] <= 0xEF && NX_TAIL((b)[1]))))
+#define NX_UTF8_4(b, n) \
+  ((n) >= 4 && NX_TAIL((b)[2]) && NX_TAIL((b)[3]) && \
+   (((b)[0] == 0xF0 && 0x90 <= (b)[1] <= 0xBF) || (0xF1 <= (b)[0] <= 0xF3 && NX_TAIL((b)[1])) || \
+    ((b)[0] == 0xF4 && 0x80 <= (b)[1] <= 0x8F)))
+#define NX_UTF8(b, n) (NX_UTF8_1(b, n) || NX_UTF8_2(b, n) || NX_UTF8_3(b, n) || NX_UTF8_4(b, n))
+
+/* The control characters, as they stand in UTF-8: C0 and DEL in one byte, C1 in two. */
+#define NX_CONTROL_BYTE(byte) ((byte) <= 0x1F || (byte) == 0x7F)
+#define NX_C1(b, n) ((n) >= 2 && (b)[0] == 0xC2 && 0x80 <= (b)[1] <= 0x9F)
+
+/*
+ * The first n bytes of b are whole UTF-8 characters: every byte that is no tail starts a character that ends within n, and every
+ * tail byte belongs to one. And no character among them is a control.
+ */
+#define NX_UTF8_STARTS(b, n) (\forall integer k; 0 <= k < (n) ==> NX_TAIL((b)[k]) || NX_UTF8((b) + k, (n) - k))
+#define NX_UTF8_TAILS(b, n) \
+  (\forall integer k; 0 <= k < (n) && NX_TAIL((b)[k]) ==> \
+     (k >= 1 && (b)[k - 1] >= 0xC2) || (k >= 2 && (b)[k - 2] >= 0xE0 && NX_TAIL((b)[k - 1])) || \
+     (k >= 3 && (b)[k - 3] >= 0xF0 && NX_TAIL((b)[k - 2]) && NX_TAIL((b)[k - 1])))
+#define NX_NO_CONTROLS(b, n) \
+  ((\forall integer k; 0 <= k < (n) ==> !NX_CONTROL_BYTE((b)[k])) && \
+   (\forall integer k; 0 <= k < (n) - 1 && (b)[k] == 0xC2 ==> (b)[k + 1] >= 0xA0))
+
+/* Text that is shown as it is. */
+#define NX_SHOWN_AS_IS(b, n) \
+  (NX_UTF8_STARTS(b, n) && NX_UTF8_TAILS(b, n) && NX_NO_CONTROLS(b, n) && \
+   (\forall integer k; 0 <= k < (n) ==> (b)[k] != 0x5C))
+
+#define NX_NO_NUL(b, n) (\forall integer k; 0 <= k < (n) ==> (b)[k] != 0)
+/* Where a text that fills the buffer is cut: before the last byte up to 255 that is no tail, 255 where the last four are tails. */
+#define NX_CUT(b) \
+  (!NX_TAIL((b)[255]) ? 255 : !NX_TAIL((b)[254]) ? 254 : !NX_TAIL((b)[253]) ? 253 : !NX_TAIL((b)[252]) ? 252 : 255)
+/* A message that ends where it says: text without a NUL, then zeros to the end of the buffer. */
+#define NX_MESSAGE_ENDED(s) \
+  ((s)->message_len <= 255 && (\forall integer k; 0 <= k < (s)->message_len ==> (s)->message[k] != 0) && \
+   (\forall integer k; (s)->message_len <= k < 256 ==> (s)->message[k] == 0))
+#define NX_CLAMPED(claimed) ((claimed) < 255 ? (claimed) : 255)
+/* Taken from memory that stood still: all bytes up to the first NUL or the clamped length. */
+#define NX_MESSAGE_TAKEN(to, from) \
+  ((\forall integer k; 0 <= k < (to)->message_len ==> (to)->message[k] == (from)->message[k]) && \
+   (to)->message_len <= NX_CLAMPED((from)->message_len) && \
+   ((to)->message_len < NX_CLAMPED((from)->message_len) ==> (from)->message[(to)->message_len] == 0))
+/* Taken from memory that may move: which bytes of the status were loaded; none behind the one that ended the message. */
+#define NX_STATUS_LOADED(to) \
+  (NX_LOADED(NX_STATUS_AT) && NX_LOADED(NX_STATUS_AT + 4) && \
+   (\forall integer k; 0 <= k < (to)->message_len ==> NX_LOADED(NX_STATUS_AT + 8 + k)) && \
+   NX_NOTHING_LOADED_FROM(NX_STATUS_AT + 8 + (to)->message_len + 1) && NX_NOTHING_LOADED_FROM(NX_STATUS_AT + 263))
+#endif
 /* The wire status code that stands for a reason. OK for NXMEM_REASON_NONE; INTERNAL_ERROR for a reason that does not exist. */
+/*@ assigns \nothing;
+    behavior accepted:
+      assumes none: reason == NXMEM_REASON_NONE;
+      ensures code: \result == 0;
+    behavior short_struct:
+      assumes means: NX_MEANS_SHORT(reason);
+      ensures code: \result == 2;
+    behavior unsupported_capability:
+      assumes means: NX_MEANS_CAPABILITY(reason);
+      ensures code: \result == 3;
+    behavior version_mismatch:
+      assumes means: NX_MEANS_VERSION(reason);
+      ensures code: \result == 1;
+    behavior invalid_argument:
+      assumes means: NX_MEANS_INVALID(reason);
+      ensures code: \result == 4;
+    behavior wrong_device:
+      assumes means: NX_MEANS_WRONG_DEVICE(reason);
+      ensures code: \result == 9;
+    behavior wrong_mechanism:
+      assumes means: reason == NXMEM_REASON_OTHER_MECHANISM;
+      ensures code: \result == 10;
+    behavior unknown_allocation:
+      assumes means: NX_MEANS_UNKNOWN_ALLOCATION(reason);
+      ensures code: \result == 11;
+    behavior busy:
+      assumes means: NX_MEANS_BUSY(reason);
+      ensures code: \result == 14;
+    behavior internal_error:
+      assumes means: NX_MEANS_OTHER(reason);
+      ensures code: \result == 5;
+    complete behaviors;
+    disjoint behaviors; */
 uint32_t nxmem_reason_status(uint32_t reason);
 
 /*
  * Length in bytes (1 to 4) of the well-formed UTF-8 sequence at the start of `bytes`; 0 where there is none (Unicode 15, table 3-7:
  * no overlong forms, no surrogates, nothing above U+10FFFF). Looks at no more than `available` bytes.
  */
+/*@ requires bytes_readable: \valid_read(bytes + (0 .. available - 1));
+    assigns \nothing;
+    behavior one:
+      assumes row: NX_UTF8_1(bytes, available);
+      ensures length: \result == 1;
+    behavior two:
+      assumes row: NX_UTF8_2(bytes, available);
+      ensures length: \result == 2;
+    behavior three:
+      assumes row: NX_UTF8_3(bytes, available);
+      ensures length: \result == 3;
+    behavior four:
+      assumes row: NX_UTF8_4(bytes, available);
+      ensures length: \result == 4;
+    behavior none:
+      assumes no_row: !NX_UTF8(bytes, available);
+      ensures length: \result == 0;
+    complete behaviors;
+    disjoint behaviors; */
 uint32_t nxmem_utf8_length(const uint8_t *bytes, uint32_t available);
 
 /* The code point of a sequence of `length` bytes that nxmem_utf8_length accepted. */
+/*@ requires length: 1 <= length <= 4;
+    requires bytes_readable: \valid_read(bytes + (0 .. length - 1));
+    requires one_accepted: length == 1 ==> NX_UTF8_1(bytes, 1);
+    requires two_accepted: length == 2 ==> NX_UTF8_2(bytes, 2);
+    requires three_accepted: length == 3 ==> NX_UTF8_3(bytes, 3);
+    requires four_accepted: length == 4 ==> NX_UTF8_4(bytes, 4);
+    assigns \nothing;
+    behavior one:
+      assumes length_1: length == 1;
+      ensures exact: \result == bytes[0];
+      ensures range: \result <= 0x7F;
+    behavior two:
+      assumes length_2: length == 2;
+      ensures exact: \result == (bytes[0] - 0xC0) * 64 + (bytes[1] - 0x80);
+      ensures range: 0x80 <= \result <= 0x7FF;
+    behavior three:
+      assumes length_3: length == 3;
+      ensures exact: \result == (bytes[0] - 0xE0) * 4096 + (bytes[1] - 0x80) * 64 + (bytes[2] - 0x80);
+      ensures range: 0x800 <= \result <= 0xFFFF;
+      ensures no_surrogate: \result < 0xD800 || \result > 0xDFFF;
+    behavior four:
+      assumes length_4: length == 4;
+      ensures exact: \result == (bytes[0] - 0xF0) * 262144 + (bytes[1] - 0x80) * 4096 + (bytes[2] - 0x80) * 64 +
+                                (bytes[3] - 0x80);
+      ensures range: 0x10000 <= \result <= 0x10FFFF;
+    complete behaviors;
+    disjoint behaviors; */
 uint32_t nxmem_utf8_code_point(const uint8_t *bytes, uint32_t length);
 
 /* C0 controls, DEL, C1 controls: what would steer a terminal. 1 or 0. */
+/*@ assigns \nothing;
+    ensures boolean: \result == 0 || \result == 1;
+    ensures exact: \result == 1 <==> code_point <= 0x1F || 0x7F <= code_point <= 0x9F; */
 int nxmem_is_control(uint32_t code_point);
 
 /*
@@ -34,15 +203,45 @@ int nxmem_is_control(uint32_t code_point);
  * character boundary not above NXMEM_STATUS_MESSAGE_MAX; everything behind it is zero, so no stack bytes reach the peer.
  * `text` may be NULL when text_len is 0.
  */
+/*@ requires text_readable: \valid_read(text + (0 .. text_len - 1));
+    requires out_writable: \valid(out);
+    requires apart: \separated(out, text + (0 .. text_len - 1));
+    assigns *out;
+    ensures code: out->code == code;
+    ensures text: NX_MESSAGE_ENDED(out);
+    ensures within: out->message_len <= text_len;
+    ensures copied: \forall integer k; 0 <= k < out->message_len ==> out->message[k] == text[k];
+    ensures ended: out->message_len == text_len || text[out->message_len] == 0 ||
+                   (text_len >= 256 && NX_NO_NUL(text, 256));
+    ensures cut: text_len >= 256 && NX_NO_NUL(text, 256) ==> out->message_len == NX_CUT(text); */
 void nxmem_status_build(NxmemStatus *out, uint32_t code, const uint8_t *text, uint32_t text_len);
 
 /* Meaningful bytes of a message: what the sender claims, at most NXMEM_STATUS_MESSAGE_MAX. */
+/*@ assigns \nothing;
+    ensures clamped: \result == NX_CLAMPED(claimed); */
 uint32_t nxmem_status_message_len(uint32_t claimed);
 
 /*
  * Copy a status out of memory that the other side may still write, each byte once; the copy's message_len is clamped and its
  * tail zero. A NUL inside the claimed length ends the message there.
  */
+#ifdef NXMEM_QUIET_WORLD
+/*@ requires src_readable: \valid_read(src);
+    requires out_writable: \valid(out);
+    requires apart: \separated(src, out);
+    assigns *out;
+    ensures code: out->code == src->code;
+    ensures text: NX_MESSAGE_ENDED(out);
+    ensures copied: NX_MESSAGE_TAKEN(out, src); */
+#else
+/*@ requires src_readable: \valid_read(src);
+    requires out_writable: \valid(out);
+    requires apart: \separated(src, out, &NX_LEDGER);
+    requires fresh: NX_NOTHING_LOADED_FROM(NX_STATUS_AT);
+    assigns *out, NX_STATUS_LEDGER;
+    ensures text: NX_MESSAGE_ENDED(out);
+    ensures loads: NX_STATUS_LOADED(out); */
+#endif
 void nxmem_status_take(NXMEM_UNTRUSTED NxmemStatus *src, NxmemStatus *out);
 
 /*
@@ -50,6 +249,20 @@ void nxmem_status_take(NXMEM_UNTRUSTED NxmemStatus *src, NxmemStatus *out);
  * U+FFFD, one for one; control characters and backslash become \xNN; nothing is dropped. Output that does not fit ends before the first piece
  * that does not fit. capacity at least 1; `bytes` may be NULL when length is 0.
  */
+/*@ requires capacity: capacity >= 1;
+    requires bytes_readable: \valid_read(bytes + (0 .. length - 1));
+    requires out_writable: \valid(out + (0 .. capacity - 1));
+    requires apart: \separated(bytes + (0 .. length - 1), out + (0 .. capacity - 1));
+    assigns out[0 .. capacity - 1];
+    ensures within: \result < capacity;
+    ensures ended: out[\result] == 0;
+    ensures utf8_starts: NX_UTF8_STARTS(out, \result);
+    ensures utf8_tails: NX_UTF8_TAILS(out, \result);
+    ensures printable: NX_NO_CONTROLS(out, \result);
+    ensures nothing_dropped: \result >= length || capacity - \result <= 4;
+    ensures nothing_invented: \result <= 4 * length;
+    ensures as_is: NX_SHOWN_AS_IS(bytes, length) && length < capacity ==>
+                   \result == length && (\forall integer k; 0 <= k < length ==> out[k] == bytes[k]); */
 uint32_t nxmem_text_show(const uint8_t *bytes, uint32_t length, uint8_t *out, uint32_t capacity);
 
 #ifdef __cplusplus
