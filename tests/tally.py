@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Add up a CTest run: python3 tests/tally.py JUNIT.xml   (the file `ctest --output-junit` writes)
 
-Every TAP row is one result. What a crash left out of the plan is failed, a failing test without a failing row is one failure, and a
+Every TAP row is one result. What a crash left out of the plan is failed, a failing test without a failing row is one
+failure, and a
 test that prints no TAP is one result. Rows marked `# SKIP` are listed by name and counted apart.
 The last line is `N passed, N failed`. Exit 1 when anything failed or there was nothing to count.
 """

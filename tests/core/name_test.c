@@ -2,7 +2,8 @@
  * name_test.c: which bytes are a name, row by row.
  *
  * Attackers played: empty, endless, malformed and terminal-steering names.
- * Promise: the first offence is asserted with its offset and value; an exact block ends where the name may be looked at.
+ * Promise: the first offence is asserted with its offset and value; an exact block ends where the name may be looked
+ * at.
  */
 #include "nxmem/name.h"
 

@@ -2,7 +2,8 @@
  * negotiate_test.c: both halves of the agreement, row by row.
  *
  * Attackers played: a host whose request is short or inverted; a plugin whose answer lies in one field.
- * Promise: every reason of both halves is asserted with its field and numbers, and what a refusal leaves in the response.
+ * Promise: every reason of both halves is asserted with its field and numbers, and what a refusal leaves in the
+ * response.
  */
 #include "nxmem/negotiate.h"
 

@@ -1,8 +1,10 @@
 /*
  * prefix_memory_test.c: what the readers of published tables load, exactly.
  *
- * Attackers played: tables that end at a page without access or in an exact heap block, and tables rewritten while they are read.
- * Promise: no load at or beyond the declared size, none repeated, and one consistent answer whatever a racing thread writes.
+ * Attackers played: tables that end at a page without access or in an exact heap block, and tables rewritten while
+ * they are read.
+ * Promise: no load at or beyond the declared size, none repeated, and one consistent answer whatever a racing thread
+ * writes.
  */
 #include <pthread.h>
 
@@ -159,7 +161,8 @@ DELIBERATE_RACE static void *flip_header(void *argument) {
   return NULL;
 }
 
-/* Whatever was seen, it was seen once: an accepted size is big enough, a refused one too small for the answer's own numbers. */
+/* Whatever was seen, it was seen once: an accepted size is big enough, a refused one too small for the answer's own
+   numbers. */
 static void assert_consistent(const reader *r, const racer *race, const reading *got) {
   const nxmem_verdict v = got->verdict;
   if (v.reason == NXMEM_REASON_NONE) {

@@ -36,7 +36,8 @@ typedef struct reader {
 enum { READERS = 8 };
 extern const reader readers[READERS];
 
-/* Fill `bytes` (all `room` of them) with a table that every reader accepts: a distinct value in each 8-byte place behind the header. */
+/* Fill `bytes` (all `room` of them) with a table that every reader accepts: a distinct value in each 8-byte place
+   behind the header. */
 void fill_table(uint8_t *bytes, size_t room, uint32_t struct_size, uint32_t abi_minor);
 
 /* Run one reader over an untouched output. */

@@ -1,7 +1,8 @@
 /*
  * prefix_test.c: the readers of published tables, row by row.
  *
- * Attackers played: a table that lies about its size or level, ends early, lacks a slot, or sits at an impossible address.
+ * Attackers played: a table that lies about its size or level, ends early, lacks a slot, or sits at an impossible
+ * address.
  * Promise: every refusal is asserted on its reason, field and numbers, and leaves its output alone.
  */
 #include "nxmem/capability.h"

@@ -2,7 +2,8 @@
  * support.h: what the core's tests share: rows as counted cases, verdicts, and memory that really ends.
  *
  * Attackers: none; the tests play them.
- * Promise: a block from here ends at a page that faults, or exactly at its size where the heap is watched by a sanitizer.
+ * Promise: a block from here ends at a page that faults, or exactly at its size where the heap is watched by a
+ * sanitizer.
  */
 #ifndef TESTS_CORE_SUPPORT_H
 #define TESTS_CORE_SUPPORT_H

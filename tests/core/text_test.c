@@ -100,7 +100,8 @@ static void test_every_code_point(void **state) {
   }
 }
 
-/* Every sequence of three bytes, and of four whose last is at an edge, decodes to what encodes to the same bytes, or not at all. */
+/* Every sequence of three bytes, and of four whose last is at an edge, decodes to what encodes to the same bytes, or
+   not at all. */
 static void assert_round_trip(const uint8_t *bytes, uint32_t available) {
   const uint32_t length = nxmem_utf8_length(bytes, available);
   if (length == 0) return;

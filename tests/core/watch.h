@@ -2,7 +2,8 @@
  * watch.h: a page that writes down every access to it, in order, with its offset.
  *
  * Attackers: none. It shows what a reader of foreign memory really loads: how often, and how far.
- * Promise: exact, not sampled: each access faults, is noted, is let through alone, and the page closes again. x86-64 Linux.
+ * Promise: exact, not sampled: each access faults, is noted, is let through alone, and the page closes again. x86-64
+ * Linux.
  */
 #ifndef TESTS_CORE_WATCH_H
 #define TESTS_CORE_WATCH_H

@@ -13,7 +13,8 @@ from collections import namedtuple
 # fields: name -> (offset, bytes); bytes None where the source of the numbers does not say
 Record = namedtuple("Record", "name size align fields")
 
-RECORD = re.compile(r"/\*\s*@record\s+(\w+)\s+(\d+)\s+(\d+)\s*\*/\s*typedef\s+struct\s+(\w+)\s*\{(.*?)\n\}\s*(\w+);", re.DOTALL)
+RECORD = re.compile(r"/\*\s*@record\s+(\w+)\s+(\d+)\s+(\d+)\s*\*/\s*"
+                    r"typedef\s+struct\s+(\w+)\s*\{(.*?)\n\}\s*(\w+);", re.DOTALL)
 STRUCT = re.compile(r"\bstruct\s+(\w+)\s*\{")
 FIELD = re.compile(r"([^;]+);[ \t]*(?:/\*\s*@(\d+)\b[^\n]*?\*/)?")
 COMMENT = re.compile(r"/\*(?!\s*@\d).*?\*/", re.DOTALL)

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""The wire layout, checked three ways: the header's annotations, the hand-written numbers, and what each compiler makes of it.
+"""The wire layout, checked three ways: the header's annotations, the hand-written numbers, and what each compiler
+makes of it.
 
-python3 check_layout.py ROOT     ROOT is the source tree. Prints TAP, one row per compiler and check. A missing compiler fails.
+python3 check_layout.py ROOT     ROOT is the source tree. Prints TAP, one row per compiler and check. A missing
+compiler fails.
 """
 import os
 import re
@@ -9,7 +11,8 @@ import subprocess
 import sys
 import tempfile
 
-import annotations
+sys.dont_write_bytecode = True
+import annotations  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
@@ -89,7 +92,8 @@ def signature_rows(tree, compilers):
     source = read(os.path.join(HERE, "signatures.c"))
     for name, program, language in compilers:
         if language is C11:
-            yield f"{name}: every slot has its hand-written type", run_compiler(program, [*language, "-I", tree.include], source)
+            complaint = run_compiler(program, [*language, "-I", tree.include], source)
+            yield f"{name}: every slot has its hand-written type", complaint
 
 
 def strip_width(record):
@@ -104,12 +108,13 @@ def written_rows(tree):
         yield "every struct and every field is annotated", str(error)
         return
     yield "every struct and every field is annotated", ""
-    yield "23 records, in the contract's order", "" if list(annotated) == list(tree.expected) and len(annotated) == 23 else (
-        f"header has {len(annotated)}: {' '.join(annotated)}")
+    in_order = list(annotated) == list(tree.expected) and len(annotated) == 23
+    yield "23 records, in the contract's order", "" if in_order else f"{len(annotated)}: {' '.join(annotated)}"
     for name, wanted in tree.expected.items():
         found = annotated.get(name)
         same = found is not None and found == strip_width(wanted) and list(found.fields) == list(wanted.fields)
-        yield f"{name}: annotations say what is written by hand", "" if same else f"{found} differs from {strip_width(wanted)}"
+        complaint = "" if same else f"{found} differs from {strip_width(wanted)}"
+        yield f"{name}: annotations say what is written by hand", complaint
 
 
 def macro_rows(tree):

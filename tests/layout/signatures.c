@@ -1,5 +1,6 @@
 /*
- * signatures.c: the type of every slot, export and pointer of the wire contract, typed by hand from its text. Compiled only.
+ * signatures.c: the type of every slot, export and pointer of the wire contract, typed by hand from its text.
+ * Compiled only.
  *
  * Attackers: none.
  * Promise: a parameter added, dropped or changed in the header does not compile here.

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The layout check's own test: each row breaks one thing in a copy and names the rows of the check that must turn red. Prints TAP.
+"""The layout check's own test: each row breaks one thing in a copy and names the rows of the check that must turn
+red. Prints TAP.
 
 python3 test_alarms.py ROOT
 """
@@ -8,7 +9,8 @@ import shutil
 import sys
 import tempfile
 
-import check_layout
+sys.dont_write_bytecode = True
+import check_layout  # noqa: E402
 
 GCC = [c for c in check_layout.LAYOUT_COMPILERS if c[0] == "gcc"]
 MINGW = [c for c in check_layout.LAYOUT_COMPILERS if c[0] == "mingw-w64"]
@@ -42,7 +44,8 @@ ALARMS = [
     ("two fields swapped under their annotations", "header",
      "  uint32_t tier;  /* @0 */\n  uint32_t index; /* @4 */", "  uint32_t index; /* @4 */\n  uint32_t tier;  /* @0 */",
      (ANNOTATED, BY_HAND, OWN_LIST)),
-    ("a field that grew", "header", "uint32_t reserved;              /* @12 */", "uint64_t reserved;              /* @12 */",
+    ("a field that grew", "header",
+     "uint32_t reserved;              /* @12 */", "uint64_t reserved;              /* @12 */",
      (ANNOTATED, BY_HAND, OWN_LIST)),
     ("an expected offset", "expected", "field\tdrain_releases\t104\t8", "field\tdrain_releases\t112\t8",
      (BY_HAND, agree("NxmemAllocatorVtable"))),
@@ -51,14 +54,17 @@ ALARMS = [
     ("an expected width", "expected", "field\tmessage\t8\t256", "field\tmessage\t8\t255", (BY_HAND,)),
     ("a field without annotation", "header", "uint64_t granules;               /* @24 */", "uint64_t granules;",
      (COMPLETE, ANNOTATED, OWN_LIST)),
-    ("a record without annotation", "header", "/* @record NxmemByteRange 16 8 */\n", "", (COMPLETE, ANNOTATED, OWN_LIST)),
+    ("a record without annotation", "header", "/* @record NxmemByteRange 16 8 */\n", "",
+     (COMPLETE, ANNOTATED, OWN_LIST)),
     ("a field nobody wrote down", "expected", "field\tgranules\t24\t8\n", "", (agree("NxmemSharedPrefixCommitInfo"),)),
     ("a constant's value", "header", "#define NXMEM_STATUS_BUSY 14u", "#define NXMEM_STATUS_BUSY 15u", (CONSTANTS,)),
     ("a constant's type", "header", "#define NXMEM_TIER_DISK 2u", "#define NXMEM_TIER_DISK 2", (CONSTANTS,)),
     ("a constant's width", "header", "(1ull << 3)", "(1u << 3)", (CONSTANTS,)),
-    ("a constant too many", "header", "#define NXMEM_TIER_DISK 2u", "#define NXMEM_TIER_DISK 2u\n#define NXMEM_TIER_TAPE 3u",
+    ("a constant too many", "header",
+     "#define NXMEM_TIER_DISK 2u", "#define NXMEM_TIER_DISK 2u\n#define NXMEM_TIER_TAPE 3u",
      (NO_OTHERS,)),
-    ("a slot's parameter", "header", "(*drain_releases)(void *ctx, uint64_t max,", "(*drain_releases)(void *ctx, uint32_t max,",
+    ("a slot's parameter", "header",
+     "(*drain_releases)(void *ctx, uint64_t max,", "(*drain_releases)(void *ctx, uint32_t max,",
      (SLOTS,)),
     ("a slot's result", "header", "void (*retain)(void *ctx);", "int (*retain)(void *ctx);", (SLOTS,)),
 ]
@@ -82,7 +88,8 @@ def altered_tree(root, folder, kind, old, new):
     include = os.path.join(folder, "include")
     shutil.copytree(os.path.join(root, "abi", "include"), include)
     header = os.path.join(include, "nxmem_memory_abi.h")
-    texts = {"header": check_layout.read(header), "expected": check_layout.read(os.path.join(check_layout.HERE, "expected.tsv"))}
+    by_hand = os.path.join(check_layout.HERE, "expected.tsv")
+    texts = {"header": check_layout.read(header), "expected": check_layout.read(by_hand)}
     texts[kind] = alter(texts[kind], old, new)
     with open(header, "w", encoding="utf-8") as file:
         file.write(texts["header"])

@@ -1,5 +1,6 @@
 /*
- * no_header.c: a memory plugin that has never seen nxmem_memory_abi.h. Every record is bytes at offsets, typed from the contract's
+ * no_header.c: a memory plugin that has never seen nxmem_memory_abi.h. Every record is bytes at offsets, typed from
+ * the contract's
  * tables, so that a layout error in the header cannot hide behind itself. One mechanism, "no-header", on the HOST tier.
  *
  * Attackers: a host that asks for too much, for another device, or for what was already given back.
@@ -234,7 +235,8 @@ answer NxmemCreateAllocatorFactories(const void **out_factories, uint64_t max_fa
   return say(OK);
 }
 
-/* ---- Negotiation. Request: host range 8 (majors), 16 (minors), flags 24. Response: major 4, minor 8, own range 16, flags 32 ---- */
+/* ---- Negotiation. Request: host range 8 (majors), 16 (minors), flags 24. Response: major 4, minor 8, own range 16,
+   flags 32 ---- */
 
 static uint32_t decide(const void *request, void *response) {
   const uint32_t minor_min = get32(request, 16);
