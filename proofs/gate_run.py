@@ -60,6 +60,8 @@ def command_for(root, target, options, folder):
         "-wp-smoke-timeout", str(options["smoke_timeout"]), "-wp-par", str(options["par"]),
         "-wp-fct", ",".join(target["names"]), "-wp-report-json", f"{folder}/report.json",
     ]
+    if options["quick"]:
+        command += ["-wp-no-smoke-dead-code", "-wp-no-smoke-dead-call"]
     if options["all_provers"]:
         command.append("-wp-run-all-provers")
     return command + [os.path.join(root, target["source"]), "-then", "-report-csv", f"{folder}/properties.csv"]

@@ -38,13 +38,30 @@ uint64_t nxmem_caps_effective(uint64_t declared, uint64_t negotiated, uint32_t e
   return declared & negotiated & nxmem_caps_at(effective_minor);
 }
 
+/*@ assigns \nothing;
+    ensures boolean: \result == 0 || \result == 1;
+    ensures exact: \result == 1 <==> NX_HAS(flags, bit); */
 static int has(uint64_t flags, uint64_t bit) { return (flags & bit) != 0u; }
 
+/*@ assigns \nothing;
+    ensures refused: NX_GAP_IS(\result, offset); */
 static nxmem_verdict without_slot(uint32_t offset) { return nx_verdict(NXMEM_REASON_FLAG_WITHOUT_SLOT, offset, 0u, 0u); }
 
+/*@ assigns \nothing;
+    ensures refused: NX_VERDICT_IS(\result, NXMEM_REASON_TABLE_WITHOUT_FLAG, offset, 0, 0); */
 static nxmem_verdict without_flag(uint32_t offset) { return nx_verdict(NXMEM_REASON_TABLE_WITHOUT_FLAG, offset, 0u, 0u); }
 
 /* Effective capabilities need their tables and slots. */
+/*@ requires table_readable: \valid_read(table);
+    assigns \nothing;
+    behavior incomplete:
+      assumes gap: NX_GAP(table, effective);
+      ensures refused: NX_GAP_VERDICT(\result, table, effective);
+    behavior whole:
+      assumes no_gap: !NX_GAP(table, effective);
+      ensures accepted: NX_ACCEPTED(\result);
+    complete behaviors;
+    disjoint behaviors; */
 static nxmem_verdict check_slots(const NxmemAllocatorVtable *table, uint64_t effective) {
   if (has(effective, NXMEM_CAP_VIRTUAL_BACKING) && table->virtual_backing == NULL) return without_slot(AT_VIRTUAL_BACKING);
   if (has(effective, NXMEM_CAP_SHARED_MAPPING) && table->shared_mapping == NULL) return without_slot(AT_SHARED_MAPPING);
@@ -59,6 +76,16 @@ static nxmem_verdict check_slots(const NxmemAllocatorVtable *table, uint64_t eff
 }
 
 /* A capability table behind a clear declared flag. */
+/*@ requires table_readable: \valid_read(table);
+    assigns \nothing;
+    behavior undeclared:
+      assumes loose: NX_LOOSE(table);
+      ensures refused: NX_LOOSE_VERDICT(\result, table);
+    behavior declared:
+      assumes none_loose: !NX_LOOSE(table);
+      ensures accepted: NX_ACCEPTED(\result);
+    complete behaviors;
+    disjoint behaviors; */
 static nxmem_verdict check_undeclared(const NxmemAllocatorVtable *table) {
   if (!has(table->capability_flags, NXMEM_CAP_VIRTUAL_BACKING) && table->virtual_backing != NULL)
     return without_flag(AT_VIRTUAL_BACKING);

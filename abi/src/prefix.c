@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 
+#include "load.h"
 #include "verdict_make.h"
 
 #ifndef __FRAMAC__
@@ -54,10 +55,23 @@ nxmem_verdict nxmem_check_table_address(uintptr_t address) {
   return nx_accept();
 }
 
+/*@ assigns \nothing;
+    ensures least: \result == NX_LEAST(a, b); */
 static uint32_t smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
+/*@ assigns \nothing;
+    ensures refused: NX_VERDICT_IS(\result, NXMEM_REASON_MISSING_SLOT, offset, 0, 0); */
 static nxmem_verdict missing_slot(uint32_t offset) { return nx_verdict(NXMEM_REASON_MISSING_SLOT, offset, 0u, 0u); }
 
+/*@ assigns \nothing;
+    behavior foreign:
+      assumes gap: found == 0 || found != needed;
+      ensures refused: NX_MECHANISM_GAP(\result, found, needed);
+    behavior own:
+      assumes same: found != 0 && found == needed;
+      ensures accepted: NX_ACCEPTED(\result);
+    complete behaviors;
+    disjoint behaviors; */
 static nxmem_verdict check_mechanism(uint64_t found, uint64_t needed) {
   if (found == 0u) return nx_verdict(NXMEM_REASON_ZERO_MECHANISM, AT_MECHANISM, 0u, 0u);
   if (found != needed) return nx_verdict(NXMEM_REASON_OTHER_MECHANISM, AT_MECHANISM, found, needed);
@@ -69,32 +83,32 @@ nxmem_verdict nxmem_read_allocator_unvalidated(NXMEM_UNTRUSTED NxmemAllocatorVta
   const nxmem_verdict address = nxmem_check_table_address((uintptr_t)src);
   if (address.reason != NXMEM_REASON_NONE) return address;
 
-  const uint32_t size = src->struct_size;
+  const uint32_t size = NX_LOAD(NxmemAllocatorVtable, src, struct_size);
   if (size < NXMEM_HEADER_BYTES) return nx_verdict(NXMEM_REASON_SHORT_HEADER, 0u, size, NXMEM_HEADER_BYTES);
-  const uint32_t declared = src->abi_minor;
+  const uint32_t declared = NX_LOAD(NxmemAllocatorVtable, src, abi_minor);
   const uint32_t needed = nxmem_allocator_bytes_at(declared);
   if (size < needed) return nx_verdict(NXMEM_REASON_SHORT_TABLE, 0u, size, needed);
 
   const uint32_t level = smaller(declared, ceiling);
   out->struct_size = size;
   out->abi_minor = level;
-  out->mechanism_id = src->mechanism_id;
-  out->device.tier = src->device.tier;
-  out->device.index = src->device.index;
-  out->capability_flags = src->capability_flags;
-  out->name = src->name;
-  out->ctx = src->ctx;
-  out->allocate = src->allocate;
-  out->deallocate = src->deallocate;
-  out->retain = src->retain;
-  out->release = src->release;
-  out->virtual_backing = src->virtual_backing;
-  out->shared_mapping = src->shared_mapping;
-  out->enqueue_release = src->enqueue_release;
-  out->drain_releases = src->drain_releases;
-  out->pending_release_count = src->pending_release_count;
+  out->mechanism_id = NX_LOAD(NxmemAllocatorVtable, src, mechanism_id);
+  out->device.tier = NX_LOAD(NxmemAllocatorVtable, src, device.tier);
+  out->device.index = NX_LOAD(NxmemAllocatorVtable, src, device.index);
+  out->capability_flags = NX_LOAD(NxmemAllocatorVtable, src, capability_flags);
+  out->name = NX_LOAD(NxmemAllocatorVtable, src, name);
+  out->ctx = NX_LOAD(NxmemAllocatorVtable, src, ctx);
+  out->allocate = NX_LOAD(NxmemAllocatorVtable, src, allocate);
+  out->deallocate = NX_LOAD(NxmemAllocatorVtable, src, deallocate);
+  out->retain = NX_LOAD(NxmemAllocatorVtable, src, retain);
+  out->release = NX_LOAD(NxmemAllocatorVtable, src, release);
+  out->virtual_backing = NX_LOAD(NxmemAllocatorVtable, src, virtual_backing);
+  out->shared_mapping = NX_LOAD(NxmemAllocatorVtable, src, shared_mapping);
+  out->enqueue_release = NX_LOAD(NxmemAllocatorVtable, src, enqueue_release);
+  out->drain_releases = NX_LOAD(NxmemAllocatorVtable, src, drain_releases);
+  out->pending_release_count = NX_LOAD(NxmemAllocatorVtable, src, pending_release_count);
   out->release_allocation = NULL;
-  if (level >= 1u) out->release_allocation = src->release_allocation;
+  if (level >= 1u) out->release_allocation = NX_LOAD(NxmemAllocatorVtable, src, release_allocation);
   *declared_minor = declared;
   return nx_accept();
 }
@@ -126,20 +140,20 @@ nxmem_verdict nxmem_read_factory_unvalidated(NXMEM_UNTRUSTED NxmemAllocatorFacto
   const nxmem_verdict address = nxmem_check_table_address((uintptr_t)src);
   if (address.reason != NXMEM_REASON_NONE) return address;
 
-  const uint32_t size = src->struct_size;
+  const uint32_t size = NX_LOAD(NxmemAllocatorFactoryVtable, src, struct_size);
   if (size < NXMEM_HEADER_BYTES) return nx_verdict(NXMEM_REASON_SHORT_HEADER, 0u, size, NXMEM_HEADER_BYTES);
-  const uint32_t declared = src->abi_minor;
+  const uint32_t declared = NX_LOAD(NxmemAllocatorFactoryVtable, src, abi_minor);
   if (size < NXMEM_FACTORY_BYTES) return nx_verdict(NXMEM_REASON_SHORT_TABLE, 0u, size, NXMEM_FACTORY_BYTES);
 
   out->struct_size = size;
   out->abi_minor = smaller(declared, ceiling);
-  out->name = src->name;
-  out->device.tier = src->device.tier;
-  out->device.index = src->device.index;
-  out->capability_flags = src->capability_flags;
-  out->ctx = src->ctx;
-  out->open_allocator = src->open_allocator;
-  out->release = src->release;
+  out->name = NX_LOAD(NxmemAllocatorFactoryVtable, src, name);
+  out->device.tier = NX_LOAD(NxmemAllocatorFactoryVtable, src, device.tier);
+  out->device.index = NX_LOAD(NxmemAllocatorFactoryVtable, src, device.index);
+  out->capability_flags = NX_LOAD(NxmemAllocatorFactoryVtable, src, capability_flags);
+  out->ctx = NX_LOAD(NxmemAllocatorFactoryVtable, src, ctx);
+  out->open_allocator = NX_LOAD(NxmemAllocatorFactoryVtable, src, open_allocator);
+  out->release = NX_LOAD(NxmemAllocatorFactoryVtable, src, release);
   *declared_minor = declared;
   return nx_accept();
 }
@@ -168,21 +182,21 @@ nxmem_verdict nxmem_read_backing_unvalidated(NXMEM_UNTRUSTED NxmemVirtualBacking
   const nxmem_verdict address = nxmem_check_table_address((uintptr_t)src);
   if (address.reason != NXMEM_REASON_NONE) return address;
 
-  const uint32_t size = src->struct_size;
+  const uint32_t size = NX_LOAD(NxmemVirtualBackingVtable, src, struct_size);
   if (size < NXMEM_HEADER_BYTES) return nx_verdict(NXMEM_REASON_SHORT_HEADER, 0u, size, NXMEM_HEADER_BYTES);
-  const uint32_t declared = src->abi_minor;
+  const uint32_t declared = NX_LOAD(NxmemVirtualBackingVtable, src, abi_minor);
   if (size < NXMEM_BACKING_BYTES) return nx_verdict(NXMEM_REASON_SHORT_TABLE, 0u, size, NXMEM_BACKING_BYTES);
 
   out->struct_size = size;
   out->abi_minor = smaller(declared, ceiling);
-  out->mechanism_id = src->mechanism_id;
-  out->ctx = src->ctx;
-  out->allocate_committed = src->allocate_committed;
-  out->commit_range = src->commit_range;
-  out->decommit_range = src->decommit_range;
-  out->mapped_bytes_for_ranges = src->mapped_bytes_for_ranges;
-  out->mapped_bytes_for_allocation = src->mapped_bytes_for_allocation;
-  out->committed_bytes = src->committed_bytes;
+  out->mechanism_id = NX_LOAD(NxmemVirtualBackingVtable, src, mechanism_id);
+  out->ctx = NX_LOAD(NxmemVirtualBackingVtable, src, ctx);
+  out->allocate_committed = NX_LOAD(NxmemVirtualBackingVtable, src, allocate_committed);
+  out->commit_range = NX_LOAD(NxmemVirtualBackingVtable, src, commit_range);
+  out->decommit_range = NX_LOAD(NxmemVirtualBackingVtable, src, decommit_range);
+  out->mapped_bytes_for_ranges = NX_LOAD(NxmemVirtualBackingVtable, src, mapped_bytes_for_ranges);
+  out->mapped_bytes_for_allocation = NX_LOAD(NxmemVirtualBackingVtable, src, mapped_bytes_for_allocation);
+  out->committed_bytes = NX_LOAD(NxmemVirtualBackingVtable, src, committed_bytes);
   return nx_accept();
 }
 
@@ -206,20 +220,20 @@ nxmem_verdict nxmem_read_sharing_unvalidated(NXMEM_UNTRUSTED NxmemSharedMappingV
   const nxmem_verdict address = nxmem_check_table_address((uintptr_t)src);
   if (address.reason != NXMEM_REASON_NONE) return address;
 
-  const uint32_t size = src->struct_size;
+  const uint32_t size = NX_LOAD(NxmemSharedMappingVtable, src, struct_size);
   if (size < NXMEM_HEADER_BYTES) return nx_verdict(NXMEM_REASON_SHORT_HEADER, 0u, size, NXMEM_HEADER_BYTES);
-  const uint32_t declared = src->abi_minor;
+  const uint32_t declared = NX_LOAD(NxmemSharedMappingVtable, src, abi_minor);
   if (size < NXMEM_SHARING_BYTES) return nx_verdict(NXMEM_REASON_SHORT_TABLE, 0u, size, NXMEM_SHARING_BYTES);
 
   out->struct_size = size;
   out->abi_minor = smaller(declared, ceiling);
-  out->mechanism_id = src->mechanism_id;
-  out->ctx = src->ctx;
-  out->create_shared_prefix = src->create_shared_prefix;
-  out->retain_shared_prefix = src->retain_shared_prefix;
-  out->release_shared_prefix = src->release_shared_prefix;
-  out->incremental_owned_bytes = src->incremental_owned_bytes;
-  out->commit_shared_prefix = src->commit_shared_prefix;
+  out->mechanism_id = NX_LOAD(NxmemSharedMappingVtable, src, mechanism_id);
+  out->ctx = NX_LOAD(NxmemSharedMappingVtable, src, ctx);
+  out->create_shared_prefix = NX_LOAD(NxmemSharedMappingVtable, src, create_shared_prefix);
+  out->retain_shared_prefix = NX_LOAD(NxmemSharedMappingVtable, src, retain_shared_prefix);
+  out->release_shared_prefix = NX_LOAD(NxmemSharedMappingVtable, src, release_shared_prefix);
+  out->incremental_owned_bytes = NX_LOAD(NxmemSharedMappingVtable, src, incremental_owned_bytes);
+  out->commit_shared_prefix = NX_LOAD(NxmemSharedMappingVtable, src, commit_shared_prefix);
   return nx_accept();
 }
 
@@ -227,8 +241,8 @@ nxmem_verdict nxmem_check_sharing(const NxmemSharedMappingVtable *table, uint64_
   return check_mechanism(table->mechanism_id, mechanism_id);
 }
 
-nxmem_verdict nxmem_read_sharing(NXMEM_UNTRUSTED NxmemSharedMappingVtable *src, uint32_t ceiling,
-                                 uint64_t mechanism_id, NxmemSharedMappingVtable *out) {
+nxmem_verdict nxmem_read_sharing(NXMEM_UNTRUSTED NxmemSharedMappingVtable *src, uint32_t ceiling, uint64_t mechanism_id,
+                                 NxmemSharedMappingVtable *out) {
   NxmemSharedMappingVtable table;
   const nxmem_verdict read = nxmem_read_sharing_unvalidated(src, ceiling, &table);
   if (read.reason != NXMEM_REASON_NONE) return read;
