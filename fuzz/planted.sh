@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Would the fuzz targets notice? Plants one fault at a time into a copy of the product and times libFuzzer until an oracle fires.
+# Would the fuzz targets notice? Plants one fault at a time into a copy of the product and times libFuzzer until an
+# oracle fires.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -9,12 +10,13 @@ usage() {
   cat <<END
 usage: fuzz/planted.sh [--budget SECONDS] [--seed N] [FAULT...]
 
-Each fault of fuzz/planted/faults.ini (or those named) is run twice: with the seeds and earlier finds, and from nothing but the dictionary.
+Each fault of fuzz/planted/faults.ini (or those named) is run twice: with the seeds and earlier finds, and from nothing
+but the dictionary.
 Before them each target runs on the unchanged copy, and must stay silent.
 --budget  seconds each run may take (default 20)
 --seed    libFuzzer's seed (default 1)
-Last line: "planted: S/N detected with seeds, B/N from nothing, within SECONDS s". Exit code 1 where a fault was not detected with seeds, or
-an alarm was false.
+Last line: "planted: S/N detected with seeds, B/N from nothing, within SECONDS s".
+Exit code: 0 all detected with seeds, 1 one was not or an alarm was false, 2 usage, 3 could not build or run.
 END
 }
 
@@ -43,20 +45,26 @@ sed -i 's/ -Werror)/)/' "$tree/CMakeLists.txt"
 cd "$tree"
 cmake --preset libfuzzer >configure.log 2>&1 || { cat configure.log >&2; die "the copy could not be configured"; }
 
-build() { cmake --build build/libfuzzer --target "fuzz_$1" -j "$(nproc)" >build.log 2>&1 || { cat build.log >&2; die "$2 does not build"; }; }
+build() {
+  cmake --build build/libfuzzer --target "fuzz_$1" -j "$(nproc)" >build.log 2>&1 && return
+  cat build.log >&2
+  die "$2 does not build"
+}
+
+alarms='ORACLE .*|runtime error: .*|SUMMARY: AddressSanitizer: [a-zA-Z-]*|ERROR: libFuzzer: .*'
 
 # Sets `took` (seconds, or empty where the budget ran out) and `seen` (what fired).
 hunt() {
   local target=$1 begin
   shift
-  rm -rf hunt && mkdir hunt
+  rm -rf hunt && mkdir -p hunt/corpus
   took="" seen=""
   begin=$EPOCHREALTIME
   if ! build/libfuzzer/bin/fuzz_"$target" -seed="$seed" -max_total_time="$budget" -timeout=10 -artifact_prefix=hunt/ \
-    -dict="fuzz/dict/$target.dict" "$@" >hunt.log 2>&1; then
+    -dict="fuzz/dict/$target.dict" hunt/corpus "$@" >hunt.log 2>&1; then
     took=$(awk -v a="$begin" -v b="$EPOCHREALTIME" 'BEGIN {printf "%.1f", b - a}')
-    seen=$(grep -aohE 'ORACLE [^:]*: .*|runtime error: .*|SUMMARY: AddressSanitizer: [a-zA-Z-]*|ERROR: libFuzzer: .*' hunt.log |
-      head -n 1 | sed 's/SUMMARY: //; s/ORACLE //' | cut -c 1-60)
+    seen=$(grep -aohE "$alarms" hunt.log |
+      head -n 1 | sed 's/SUMMARY: //; s/ORACLE //' | cut -c 1-60 || true)
   fi
 }
 
@@ -68,7 +76,8 @@ total=0 with_seeds=0 from_nothing=0 false_alarms=0
 row() { printf '%-40s %-10s %9s %9s  %s\n' "$@"; }
 row "fault" "target" "seeds, s" "bare, s" "seen by (with seeds, else bare)"
 
-for target in $(awk '{print $2}' <<<"$faults" | sort -u); do
+mapfile -t targets < <(awk '{print $2}' <<<"$faults" | sort -u)
+for target in "${targets[@]}"; do
   build "$target" "the unchanged product"
   hunt "$target" "fuzz/seeds/$target" "fuzz/found/$target"
   [[ -z $took ]] || false_alarms=$((false_alarms + 1))

@@ -14,7 +14,8 @@ SECONDS   how long the campaign runs, the build not counted
 --engine  libfuzzer (default; with AddressSanitizer and UndefinedBehaviorSanitizer) or afl (AFL++, persistent mode)
 --jobs    fuzzing processes side by side (default 1); they share what they find
 
-The corpus grows in build/fuzz/ENGINE/TARGET/corpus, inputs that fail land in .../findings, the engine's own words in .../log.
+The corpus grows in build/fuzz/ENGINE/TARGET/corpus, inputs that fail land in .../findings, the engine's own words in
+.../log.
 The last line is "fuzz TARGET: N execs, R/s, C edges, X findings".
 Exit code: 0 no finding, 1 findings, 2 usage, 3 could not build or run.
 END
@@ -52,12 +53,19 @@ binary=$root/build/$engine/bin/fuzz_$target
 mkdir -p "$work/corpus" "$work/findings" "$work/log"
 find "$work/log" -mindepth 1 -delete
 
-# AFL++'s compiler asks for no settings of the machine; its fuzzer is told not to ask either (containers cannot change them).
+# AFL++'s compiler asks for no settings of the machine; its fuzzer is told not to ask either (containers cannot change
+# them).
 export AFL_QUIET=1 AFL_NO_UI=1 AFL_SKIP_CPUFREQ=1 AFL_NO_AFFINITY=1 AFL_I_DONT_CARE_ABOUT_MISSING_CRASHES=1
 
-build() { (cd "$root" && cmake --preset "$engine" && cmake --build "build/$engine" --target "fuzz_$target" -j "$(nproc)"); }
+build() {
+  cd "$root"
+  cmake --preset "$engine" && cmake --build "build/$engine" --target "fuzz_$target" -j "$(nproc)"
+}
 echo "fuzz $target: building build/$engine"
-build >"$work/log/build" 2>&1 || { tail -n 30 "$work/log/build" >&2; die "the build failed; all of it: $work/log/build"; }
+if ! (build >"$work/log/build" 2>&1); then
+  tail -n 30 "$work/log/build" >&2
+  die "the build failed; all of it: $work/log/build"
+fi
 
 # The harness counts the inputs it runs, whatever drives it: one counter a job.
 new_counter() { head -c 8 /dev/zero >"$work/log/counter.$1"; }
@@ -66,8 +74,8 @@ count_findings() { find "$work/findings" -type f -newer "$work/log/build" ! -nam
 
 # ---- libFuzzer -------------------------------------------------------------------------------------------------------
 
-# A job that found something starts again: most findings stop only the input they were found with. After three it would find little else.
-# libFuzzer exits with 72 where it was interrupted.
+# A job that found something starts again: most findings stop only the input they were found with. After three it would
+# find little else. libFuzzer exits with 72 where it was interrupted.
 libfuzzer_job() {
   local job=$1 until=$2 found=0 left code
   while ((found < 3)); do
@@ -121,18 +129,22 @@ afl_start() {
     role=(-S "job$job")
     ((job == 0)) && role=(-M job0)
     new_counter "$job"
-    NXMEM_FUZZ_COUNTER=$work/log/counter.$job timeout -s INT $((seconds + 20)) afl-fuzz "${role[@]}" -i "$work/in" -o "$work/out" -x "$root/fuzz/dict/$target.dict" \
+    NXMEM_FUZZ_COUNTER=$work/log/counter.$job timeout -s INT $((seconds + 20)) \
+      afl-fuzz "${role[@]}" -i "$work/in" -o "$work/out" -x "$root/fuzz/dict/$target.dict" \
       -V "$seconds" -t 2000 -m none -- "$binary" >"$work/log/job.$job" 2>&1 </dev/null &
     pids+=($!)
   done
 }
 # AFL++ brings its statistics up to date once a minute and at the end.
-afl_edges() { cat "$work"/out/job*/fuzzer_stats 2>/dev/null | awk '$1 == "edges_found" && $3 > m {m = $3} END {print m + 0}'; }
+afl_edges() {
+  cat "$work"/out/job*/fuzzer_stats 2>/dev/null | awk '$1 == "edges_found" && $3 > m {m = $3} END {print m + 0}'
+}
 afl_crashes() { find "$work/out" -path '*/crashes/id*' -type f 2>/dev/null; }
 afl_findings() {
-  if [[ $finished == 1 ]]; then count_findings; else afl_crashes | wc -l; fi # until the end, not yet told apart by content
+  if [[ $finished == 1 ]]; then count_findings; else afl_crashes | wc -l; fi # until the end, equal ones count each
 }
-# Inputs keep their content's hash as a name, as libFuzzer's do. A hang counts only where it hangs again, alone and for longer.
+# Inputs keep their content's hash as a name, as libFuzzer's do. A hang counts only where it hangs again, alone and for
+# longer.
 afl_finish() {
   local input
   while IFS= read -r input; do keep "$input" "$work/findings/crash"; done < <(afl_crashes)

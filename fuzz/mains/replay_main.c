@@ -1,9 +1,11 @@
 /*
  * replay_main.c: runs a target on files: seeds and finds as tests, one TAP line each.
  * Attackers: the files' bytes.
- * Promise: each input runs in a process of its own, so that one that crashes is one failed line; no file at all is a failure.
+ * Promise: each input runs in a process of its own, so that one that crashes is one failed line; no file at all is a
+ * failure.
  *
- *   fuzz_NAME FILE|FOLDER...      files in a folder, not those of folders beneath it, nor those whose name begins with a dot
+ *   fuzz_NAME FILE|FOLDER...      files in a folder, not those of folders beneath it, nor those whose name begins with
+ * a dot
  *   fuzz_NAME --in-process ...    all in this process: for a debugger or a profiler
  */
 #define _DEFAULT_SOURCE /* scandir, DT_REG */

@@ -94,7 +94,10 @@ uint32_t ref_show(const uint8_t *bytes, uint32_t length, uint8_t *out, uint32_t 
 
 static uint32_t hex_value(uint8_t digit) { return digit <= '9' ? digit - (uint32_t)'0' : digit - (uint32_t)'a' + 10; }
 
-/* Bytes of text that the piece at `shown` accounts for; 0 where it stands for something else. *used: bytes of the piece. */
+/*
+ * Bytes of text that the piece at `shown` accounts for; 0 where it stands for something else. *used: bytes of the
+ * piece.
+ */
 static uint32_t accounted(const uint8_t *bytes, uint32_t left, const uint8_t *shown, uint32_t shown_left,
                           uint32_t *used) {
   uint32_t code_point = 0;

@@ -1,7 +1,8 @@
 /*
  * reference_text.h: UTF-8, names, messages and shown text, written a second time.
  * Attackers: none; it only ever sees bytes the harness owns.
- * Promise: a decoder that adds up bits and then asks whether the number was allowed; nothing from the core but the names of its reasons.
+ * Promise: a decoder that adds up bits and then asks whether the number was allowed; nothing from the core but the
+ * names of its reasons.
  */
 #ifndef NXMEM_FUZZ_REFERENCE_TEXT_H
 #define NXMEM_FUZZ_REFERENCE_TEXT_H
@@ -16,8 +17,10 @@ uint32_t ref_decode(const uint8_t *bytes, uint32_t available, uint32_t *code_poi
 int ref_is_control(uint32_t code_point);
 
 /*
- * 1 where `cut` bytes may be a message built from this text: all up to the first NUL where that fits 255. Beyond, the cut is the last boundary
- * between characters not above 255 where the text is well-formed up to there; in malformed text any boundary within the last
+ * 1 where `cut` bytes may be a message built from this text: all up to the first NUL where that fits 255. Beyond, the
+ * cut is the last boundary
+ * between characters not above 255 where the text is well-formed up to there; in malformed text any boundary within the
+ * last
  * character's reach (252 to 255), as long as no well-formed character is split.
  */
 int ref_is_message_cut(const uint8_t *text, uint32_t length, uint32_t cut);

@@ -30,7 +30,8 @@ def read_constants():
 def read_records():
     """Record -> (size, {field: offset}), from `@record NAME SIZE ALIGN` and the `@OFFSET` behind each field."""
     found = {}
-    for name, size, body in re.findall(r"@record (\w+) (\d+) \d+ \*/\ntypedef struct \w+ \{\n(.*?)\n\} \w+;", TEXT, re.S):
+    record = r"@record (\w+) (\d+) \d+ \*/\ntypedef struct \w+ \{\n(.*?)\n\} \w+;"
+    for name, size, body in re.findall(record, TEXT, re.S):
         fields = re.findall(r"(?:\(\*)?(\w+)(?:\)\([^;]*\)|\[\w+\])?;\s*/\* @(\d+)", body)
         found[name] = (int(size), {field: int(offset) for field, offset in fields})
     return found
@@ -38,7 +39,7 @@ def read_records():
 
 CONSTANTS = read_constants()
 RECORDS = read_records()
-CAP = {name[len("NXMEM_CAP_"):].lower(): value for name, (value, _) in CONSTANTS.items() if name.startswith("NXMEM_CAP_")}
+CAP = {n[len("NXMEM_CAP_"):].lower(): value for n, (value, _) in CONSTANTS.items() if n.startswith("NXMEM_CAP_")}
 ALL_CAPS = sum(CAP.values())
 MINOR_0_CAPS = ALL_CAPS - CAP["structured_release"]
 
@@ -50,7 +51,7 @@ def width(record, field):
 
 
 def whole(record, values, size=None):
-    """The record's bytes: `values` by field name, pointers and slots that are not named point somewhere, the rest is zero."""
+    """The record's bytes: `values` by field name, the rest is zero. Where `size` is more, the bytes behind are not."""
     full, fields = RECORDS[record]
     bytes_ = bytearray(full)
     for field, offset in fields.items():
@@ -174,7 +175,8 @@ def negotiate_seeds():
     yield "request_declares_31", negotiation(request=short)
     yield "request_declares_7", negotiation(request=struct.pack("<I", 7))
     yield "request_ends_before_its_size", negotiation(request=struct.pack("<II", 32, 0))
-    yield "request_longer_than_ours", negotiation(request=whole("NxmemNegotiateRequest", {"struct_size": 48}) + bytes(16))
+    longer = whole("NxmemNegotiateRequest", {"struct_size": 48}) + bytes(16)
+    yield "request_longer_than_ours", negotiation(request=longer)
     yield "request_misaligned", negotiation(skew=5)
     yield "no_request", negotiation(request=b"")
     for room in (0, 3, 4, 15, 31, 36, 39, 41, 64):
@@ -290,7 +292,7 @@ def outputs():
 
 
 def present():
-    return {*FUZZ.glob("seeds/*/*.bin"), *FUZZ.glob("dict/*.dict")}
+    return {*FUZZ.glob("seeds/*/*"), *FUZZ.glob("dict/*")}
 
 
 def write(made):

@@ -76,7 +76,9 @@ void *fuzz_exact_canary(size_t bytes) {
   return block;
 }
 
-/* FUZZ_GUARDED_MAX writable bytes, then a page that cannot be read. Assumes pages of 4096 bytes or a divisor of them. */
+/*
+ * FUZZ_GUARDED_MAX writable bytes, then a page that cannot be read. Assumes pages of 4096 bytes or a divisor of them.
+ */
 static uint8_t *guarded_region(void) {
   static uint8_t *region;
   if (region != NULL) return region;

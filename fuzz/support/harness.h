@@ -1,5 +1,6 @@
 /*
- * harness.h: what every fuzz target shares: reading its input, laying bytes out where a stray read is seen, and failing loudly.
+ * harness.h: what every fuzz target shares: reading its input, laying bytes out where a stray read is seen, and failing
+ * loudly.
  * Attackers: the input itself, any bytes of any length.
  * Promise: an input means the same under every engine; memory handed out ends exactly where it says.
  */
@@ -18,7 +19,8 @@ enum { FUZZ_CANARY = 0xC9 };
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /*
- * What an engine's main calls once, before the first input: lays out the guard page, so that no input's path differs for being the first, and,
+ * What an engine's main calls once, before the first input: lays out the guard page, so that no input's path differs
+ * for being the first, and,
  * where the environment names a file of eight bytes in NXMEM_FUZZ_COUNTER, keeps the inputs run so far in it.
  */
 void fuzz_start(void);
@@ -37,13 +39,18 @@ uint16_t fuzz_take_u16(fuzz_input *in);
 uint32_t fuzz_take_u32(fuzz_input *in);
 uint64_t fuzz_take_u64(fuzz_input *in);
 
-/* A heap copy of exactly `bytes` bytes, so that AddressSanitizer sees one byte more; NULL for 0. The caller frees it. */
+/*
+ * A heap copy of exactly `bytes` bytes, so that AddressSanitizer sees one byte more; NULL for 0. The caller frees it.
+ */
 void *fuzz_exact(const void *from, size_t bytes);
 
 /* A heap block of exactly `bytes` bytes, all canary; NULL for 0. The caller frees it. */
 void *fuzz_exact_canary(size_t bytes);
 
-/* A copy whose last byte is the last before an unreadable page. At most FUZZ_GUARDED_MAX bytes; valid until the next call. */
+/*
+ * A copy whose last byte is the last before an unreadable page. At most FUZZ_GUARDED_MAX bytes; valid until the next
+ * call.
+ */
 enum { FUZZ_GUARDED_MAX = 4096 };
 void *fuzz_at_guard(const void *from, size_t bytes);
 

@@ -1,9 +1,11 @@
 /*
  * negotiate.c: both halves of the agreement against a reference of rules.
- * Attackers: a host whose request is short, inverted or misplaced; a plugin that lies in any field of its answer or its status.
+ * Attackers: a host whose request is short, inverted or misplaced; a plugin that lies in any field of its answer or its
+ * status.
  * Promise: same verdicts and bytes, nothing written beyond the caller's room, and an honest answer is always accepted.
  *
- * Input: u8 room (modulo 65) | u8 skew (modulo 8) | u32 status code | 24 bytes: the plugin's range and capabilities | 40 bytes: the
+ * Input: u8 room (modulo 65) | u8 skew (modulo 8) | u32 status code | 24 bytes: the plugin's range and capabilities |
+ * 40 bytes: the
  * answer it gives instead | the request.
  */
 #include "nxmem/negotiate.h"

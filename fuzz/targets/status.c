@@ -1,7 +1,8 @@
 /*
  * status.c: hostile text through everything that builds, takes, judges or shows it.
  * Attackers: a peer whose lengths lie, whose text is unterminated, malformed, or steers a terminal.
- * Promise: no byte outside the text is read, none outside the room written; what is shown is printable and accounts for every byte.
+ * Promise: no byte outside the text is read, none outside the room written; what is shown is printable and accounts for
+ * every byte.
  *
  * Input: u32 status code | u32 claimed message length | u16 capacity | the text.
  */
@@ -14,7 +15,8 @@
 #include "nxmem/name.h"
 #include "reference_text.h"
 
-enum { TEXT_MAX = 1024, SHOWN_MAX = 4 * TEXT_MAX + 1 };
+/* More than a message and a name hold, by more than the longest character. */
+enum { TEXT_MAX = 320, SHOWN_MAX = 4 * TEXT_MAX + 1 };
 
 typedef struct text_case {
   uint32_t code;

@@ -1,9 +1,11 @@
 /*
  * table.c: raw bytes as each table that a plugin publishes, judged by the core and by the reference reader.
  * Attackers: the plugin: any size, any level, any slot, a table that ends early, an address that is none.
- * Promise: same verdicts, same output bytes, nothing written on refusal, no byte looked at that the table does not declare.
+ * Promise: same verdicts, same output bytes, nothing written on refusal, no byte looked at that the table does not
+ * declare.
  *
- * Input: u8 kind (bits 0-1) and skew (bits 2-4) | u64 negotiated capabilities, or the allocator's mechanism id | u64 required
+ * Input: u8 kind (bits 0-1) and skew (bits 2-4) | u64 negotiated capabilities, or the allocator's mechanism id | u64
+ * required
  * capabilities | the table.
  */
 #include <stdlib.h>
@@ -136,7 +138,8 @@ static void run_capabilities(const table_case *c, const expectation *e) {
 }
 
 /*
- * The three places a table is read at. `snapshot`: whole, bytes behind the declared size included, as a guarded fetch leaves it.
+ * The three places a table is read at. `snapshot`: whole, bytes behind the declared size included, as a guarded fetch
+ * leaves it.
  * `exact` and `guarded`: only the bytes the table declares, so that one more is seen.
  */
 typedef struct places {
