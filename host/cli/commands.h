@@ -1,7 +1,8 @@
 /*
  * commands.h: the subcommands of nxmem.
  * Attackers: none beyond what each subcommand reads.
- * Promise: each parses its own arguments (a wrong command line ends the process with NX_EXIT_USAGE) and returns an exit code.
+ * Promise: each parses its own arguments (a wrong command line ends the process with NX_EXIT_USAGE) and returns an
+ * exit code.
  */
 #ifndef NXMEM_CLI_COMMANDS_H
 #define NXMEM_CLI_COMMANDS_H

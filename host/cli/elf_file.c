@@ -1,7 +1,8 @@
 /*
  * elf_file.c: opening an ELF file and finding bytes by virtual address.
  * Attackers: every byte of the file, a file that is no regular file, one that shrinks while it is read.
- * Promise: read() and pread() alone, no mapping (a file that shrinks would otherwise kill us); every range is checked before use.
+ * Promise: read() and pread() alone, no mapping (a file that shrinks would otherwise kill us); every range is
+ * checked before use.
  */
 #include "elf_file.h"
 

@@ -1,8 +1,9 @@
 /*
- * elf_file.h: an ELF64 shared object as the dynamic loader sees it (program headers and dynamic segment; section headers play no part).
+ * elf_file.h: an ELF64 shared object as the dynamic loader sees it (program headers and dynamic segment; section
+ * headers play no part).
  * Attackers: every byte of the file, a file that is no regular file, one that shrinks while it is read.
- * Promise: only reads, never maps or runs; each offset, size and count is bounded by the file before use; a refusal is one line that says
- * what was found, what was needed and what to do.
+ * Promise: only reads, never maps or runs; each offset, size and count is bounded by the file before use; a refusal
+ * is one line that says what was found, what was needed and what to do.
  */
 #ifndef NXMEM_CLI_ELF_FILE_H
 #define NXMEM_CLI_ELF_FILE_H
@@ -44,13 +45,14 @@ void nx_elf_end(nx_elf *file);
 int nx_elf_segment(const nx_elf *file, size_t index, GElf_Phdr *out);
 
 /*
- * Where a virtual address lies in the file. *room: bytes of the file behind it in the same loaded segment. -1 when no loaded segment
- * holds it.
+ * Where a virtual address lies in the file. *room: bytes of the file behind it in the same loaded segment. -1 when
+ * no loaded segment holds it.
  */
 int nx_elf_locate(const nx_elf *file, uint64_t address, uint64_t *offset, uint64_t *room);
 
 /*
- * `size` bytes at a virtual address, converted as `type`; valid until nx_elf_end(). `what` names the table in the message. NULL on refusal.
+ * `size` bytes at a virtual address, converted as `type`; valid until nx_elf_end(). `what` names the table in the
+ * message. NULL on refusal.
  */
 Elf_Data *nx_elf_table(nx_elf *file, uint64_t address, uint64_t size, Elf_Type type, const char *what, nx_problem *why);
 

@@ -1,7 +1,8 @@
 /*
  * elf_read.c: facts from the segments and the dynamic segment of a plugin file.
  * Attackers: every byte of the file.
- * Promise: every string ends inside its table, every table inside a loaded segment; what cannot be read is a problem, never a guess.
+ * Promise: every string ends inside its table, every table inside a loaded segment; what cannot be read is a
+ * problem, never a guess.
  */
 #include "elf_read.h"
 
@@ -70,7 +71,10 @@ static int read_entries(nx_dynamic *dynamic, nx_problem *why) {
   return nx_refuse(why, "found %zu dynamic entries without an end mark; %s", dynamic->count, DAMAGED);
 }
 
-/* The last byte must be NUL (System V gABI, "String Table"); so every offset inside the table starts a string that ends inside it. */
+/*
+ * The last byte must be NUL (System V gABI, "String Table"); so every offset inside the table starts a string that
+ * ends inside it.
+ */
 static int read_strings(nx_dynamic *dynamic, nx_problem *why) {
   uint64_t address = 0, size = value_or_zero(dynamic, DT_STRSZ);
   if (!nx_dynamic_find(dynamic, DT_STRTAB, &address) || size == 0) return 0;

@@ -1,8 +1,9 @@
 /*
  * elf_read.h: the facts about a plugin file that can be known without running any of its code.
  * Attackers: every byte of the file.
- * Promise: facts are complete or there is a problem; they say what the loader would see of an honest file. They are no boundary: a file made to
- * deceive readers can still differ from what the loader maps, so nxmem run and the host judge again.
+ * Promise: facts are complete or there is a problem; they say what the loader would see of an honest file. They are
+ * no boundary: a file made to deceive readers can still differ from what the loader maps, so nxmem run and the host
+ * judge again.
  */
 #ifndef NXMEM_CLI_ELF_READ_H
 #define NXMEM_CLI_ELF_READ_H
@@ -61,7 +62,10 @@ typedef struct nx_facts {
   uint64_t writable_code; /* loaded segments that are both writable and executable */
 } nx_facts;
 
-/* 0: *out is filled and nx_facts_free() is owed. -1: *why says what is wrong, nothing is owed. `fd`: a regular file, stays the caller's. */
+/*
+ * 0: *out is filled and nx_facts_free() is owed. -1: *why says what is wrong, nothing is owed. `fd`: a regular file,
+ * stays the caller's.
+ */
 int nx_facts_read(int fd, nx_facts *out, nx_problem *why);
 void nx_facts_free(nx_facts *facts);
 

@@ -1,7 +1,8 @@
 /*
  * elf_symbols.c: what a plugin file exports, and what its symbols and relocations make the loader do.
  * Attackers: hash tables, symbols and relocations that lie about counts and offsets.
- * Promise: the number of symbols comes from the hash table, as for the loader, and is bounded by the loaded segment before any is read.
+ * Promise: the number of symbols comes from the hash table, as for the loader, and is bounded by the loaded segment
+ * before any is read.
  */
 #include <inttypes.h>
 #include <string.h>

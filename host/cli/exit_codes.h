@@ -18,6 +18,6 @@ enum {
   "  0  fine\n"                               \
   "  1  findings, or something was refused\n" \
   "  2  the command line is wrong\n"          \
-  "  3  could not run: file missing or not a plugin, out of memory, output not written"
+  "  3  could not run: no plugin file, out of memory, output not written"
 
 #endif /* NXMEM_CLI_EXIT_CODES_H */

@@ -30,10 +30,9 @@ void nx_set(json_t *row, const char *key, json_t *value) {
 }
 
 static json_t *text_value(const char *text) {
-  json_t *value = json_string(text);
-  if (value) return value;
+  if (nx_is_printable(text)) return must(json_string(text));
   char *shown = nx_show_text(text);
-  value = json_string(shown);
+  json_t *value = json_string(shown);
   free(shown);
   return must(value);
 }

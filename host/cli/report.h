@@ -1,8 +1,8 @@
 /*
  * report.h: what a subcommand found, row by row, once: the same rows become aligned lines or one JSON document.
  * Attackers: texts of a plugin inside the rows. They arrive escaped (text.h); this writes them and nothing else.
- * Promise: a line appears as soon as its row is added, so that a plugin that crashes leaves what came before; output that cannot be
- * written is an error.
+ * Promise: a line appears as soon as its row is added, so that a plugin that crashes leaves what came before; output
+ * that cannot be written is an error.
  */
 #ifndef NXMEM_CLI_REPORT_H
 #define NXMEM_CLI_REPORT_H
@@ -36,7 +36,10 @@ void nx_report_begin(nx_report *report, const nx_report_style *style, const char
 /* A row to be filled; nx_report_add() takes it over. */
 json_t *nx_row(const char *name, nx_row_verdict verdict);
 
-/* One fact of a row (or of the report's root). Texts must be UTF-8 without control characters; anything else is escaped once more. */
+/*
+ * One fact of a row (or of the report's root). Texts must be UTF-8 without control characters; anything else is
+ * escaped first.
+ */
 void nx_set_text(json_t *row, const char *key, const char *text);
 void nx_set_flag(json_t *row, const char *key, int on);
 
@@ -50,20 +53,20 @@ void nx_append_text(json_t *array, const char *text);
 void nx_report_add(nx_report *report, json_t *row);
 
 /*
- * Why the command could not do its work: one line on stderr, and "message" in JSON. `row` (may be NULL, taken over) carries the codes; it
- * stands in JSON alone, so that a terminal shows the line once.
+ * Why the command could not do its work: one line on stderr, and "message" in JSON. `row` (may be NULL, taken over)
+ * carries the codes; it stands in JSON alone, so that a terminal shows the line once.
  */
 void nx_report_problem(nx_report *report, json_t *row, const char *message);
 
 /*
- * For a command that runs plugin code: what the plugin prints to standard output goes to stderr from here on, and the report alone to the
- * real one. Returns -1 when descriptors are exhausted.
+ * For a command that runs plugin code: what the plugin prints to standard output goes to stderr from here on, and
+ * the report alone to the real one. Returns -1 when descriptors are exhausted.
  */
 int nx_report_own_output(nx_report *report);
 
 /*
- * Facts about the whole stand in report->root. Writes the last line or the document. Returns exit_code, or NX_EXIT_COULD_NOT_RUN when the
- * output could not be written.
+ * Facts about the whole stand in report->root. Writes the last line or the document. Returns exit_code, or
+ * NX_EXIT_COULD_NOT_RUN when the output could not be written.
  */
 int nx_report_end(nx_report *report, int exit_code);
 

@@ -27,7 +27,10 @@ void nx_session_raise(nx_session *session, int exit_code);
 /* A row about a mechanism, or about the whole plugin when `mechanism` is NULL. */
 json_t *nx_step(const char *name, nx_row_verdict verdict, const nxmem_mechanism_info *mechanism);
 
-/* Adds the row of a refused step and raises the exit code. `row` may hold facts already (nx_step with NX_ROW_REFUSED). */
+/*
+ * Adds the row of a refused step and raises the exit code. `row` may hold facts already (nx_step with
+ * NX_ROW_REFUSED).
+ */
 void nx_step_refused(nx_session *session, json_t *row, const nxmem_error *error);
 
 /* Open, allocate, touch, release, close. */

@@ -1,7 +1,8 @@
 /*
  * run_args.h: what the command line of nxmem run asks for.
  * Attackers: none: the caller's own words.
- * Promise: every number is in its range before anything is loaded; a wrong one ends the process with NX_EXIT_USAGE and names it.
+ * Promise: every number is in its range before anything is loaded; a wrong one ends the process with NX_EXIT_USAGE
+ * and names it.
  */
 #ifndef NXMEM_CLI_RUN_ARGS_H
 #define NXMEM_CLI_RUN_ARGS_H

@@ -1,7 +1,8 @@
 /*
  * run_mechanism.c: one mechanism of a plugin, exercised: open, allocate, write and read back, release, close.
  * Attackers: the plugin behind the mechanism.
- * Promise: memory is touched on tier host alone; whatever fails, everything allocated is given back as far as the plugin takes it.
+ * Promise: memory is touched on tier host alone; whatever fails, everything allocated is given back as far as the
+ * plugin takes it.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -186,12 +187,12 @@ static void close_step(exercise *work) {
   nx_step_refused(work->session, step(work, "close", NX_ROW_REFUSED), &error);
   if (result != NXMEM_ERR_BUSY) return;
   if (nxmem_allocator_close(work->allocator, NXMEM_CLOSE_RELEASE_LIVE, &error) == NXMEM_OK) {
-    json_t *row = step(work, "force close", NX_ROW_NOTE);
+    json_t *row = step(work, "force_close", NX_ROW_NOTE);
     nx_set_text(row, "value", "handed back once more; what was not taken is quarantined");
     nx_report_add(&work->session->report, row);
     return;
   }
-  nx_step_refused(work->session, step(work, "force close", NX_ROW_REFUSED), &error);
+  nx_step_refused(work->session, step(work, "force_close", NX_ROW_REFUSED), &error);
 }
 
 /* ---- All of it --------------------------------------------------------------------------------------------------- */

@@ -38,7 +38,7 @@ static void show_plugin_tally(nx_session *session, const nxmem_unload_info *info
                            {"queued_releases", info->plugin.queued_releases}};
   enum { COUNT = sizeof tallies / sizeof tallies[0] };
   int bad = info->plugin_status != NXMEM_STATUS_OK || is_any(tallies, COUNT);
-  json_t *row = nx_step("plugin holds", bad ? NX_ROW_NOTE : NX_ROW_OK, NULL);
+  json_t *row = nx_step("plugin_holds", bad ? NX_ROW_NOTE : NX_ROW_OK, NULL);
   nx_set_text(row, "plugin_status", nxmem_status_name(info->plugin_status));
   add_tallies(session, row, tallies, COUNT);
 }
@@ -50,7 +50,7 @@ static void show_host_tally(nx_session *session, const nxmem_unload_info *info) 
                            {"held_slots", info->host_held_slots},
                            {"unpaid_debts", info->host_unpaid_debts}};
   enum { COUNT = sizeof tallies / sizeof tallies[0] };
-  json_t *row = nx_step("host holds", is_any(tallies, COUNT) ? NX_ROW_NOTE : NX_ROW_OK, NULL);
+  json_t *row = nx_step("host_holds", is_any(tallies, COUNT) ? NX_ROW_NOTE : NX_ROW_OK, NULL);
   add_tallies(session, row, tallies, COUNT);
 }
 
@@ -72,12 +72,12 @@ static void give_up(nx_session *session) {
   nxmem_unload_info info;
   nxmem_error error;
   if (nxmem_plugin_destroy(session->plugin, &info, &error) == NXMEM_OK) {
-    json_t *row = nx_step("give up", NX_ROW_NOTE, NULL);
+    json_t *row = nx_step("give_up", NX_ROW_NOTE, NULL);
     nx_set_text(row, "value", "the module stays mapped until this process ends");
     nx_report_add(&session->report, row);
     return;
   }
-  nx_step_refused(session, nx_step("give up", NX_ROW_REFUSED, NULL), &error);
+  nx_step_refused(session, nx_step("give_up", NX_ROW_REFUSED, NULL), &error);
 }
 
 void nx_run_unload(nx_session *session) {
@@ -122,7 +122,10 @@ void nx_run_books(nx_session *session) {
 
 /* ---- A look ------------------------------------------------------------------------------------------------------ */
 
-/* A line of maps ends in the path of the mapped file, which is absolute and free of symbolic links, as realpath() gives it. */
+/*
+ * A line of maps ends in the path of the mapped file, which is absolute and free of symbolic links, as realpath()
+ * gives it.
+ */
 static int names_path(const char *line, const char *path) {
   const char *found = strchr(line, '/');
   return found && !strncmp(found, path, strlen(path)) && strchr("\n", found[strlen(path)]);

@@ -14,7 +14,7 @@
 #include "nxmem/status.h"
 
 /* The longest path Linux takes; an escaped byte takes at most 4 ("\x1B"). */
-enum { SHOWN_BYTES = 4096, BYTES_PER_ESCAPE = 4 };
+enum { SHOWN_BYTES = 4096, BYTES_PER_ESCAPE = 4, UTF8_BYTES = 4 };
 
 static const char CUT_MARK[] = "...";
 
@@ -35,6 +35,18 @@ char *nx_show(const void *bytes, size_t length) {
 }
 
 char *nx_show_text(const char *text) { return nx_show(text, strlen(text)); }
+
+int nx_is_printable(const char *text) {
+  const uint8_t *at = (const uint8_t *)text;
+  size_t left = strlen(text);
+  while (left > 0) {
+    uint32_t length = nxmem_utf8_length(at, left > UTF8_BYTES ? UTF8_BYTES : (uint32_t)left);
+    if (length == 0 || nxmem_is_control(nxmem_utf8_code_point(at, length))) return 0;
+    at += length;
+    left -= length;
+  }
+  return 1;
+}
 
 char *nx_show_hex(const void *bytes, size_t length) {
   static const char digits[] = "0123456789abcdef";

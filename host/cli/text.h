@@ -8,11 +8,17 @@
 
 #include <stddef.h>
 
-/* Escaped copy of `length` bytes; text beyond 4096 bytes is cut and ends in "...". Ends the process when memory is out. */
+/*
+ * Escaped copy of `length` bytes; text beyond 4096 bytes is cut and ends in "...". Ends the process when memory is
+ * out.
+ */
 char *nx_show(const void *bytes, size_t length);
 
 /* nx_show() of a C string. */
 char *nx_show_text(const char *text);
+
+/* Well-formed UTF-8 without control characters: what a terminal and JSON take as it stands. 1 or 0. */
+int nx_is_printable(const char *text);
 
 /* What `bytes` are, as lower-case hexadecimal. */
 char *nx_show_hex(const void *bytes, size_t length);

@@ -1,6 +1,7 @@
 /*
  * touch.h: writing to memory that a plugin handed out, and reading it back.
- * Attackers: a plugin that says OK with an address that cannot be written, or with memory that is not the caller's alone.
+ * Attackers: a plugin that says OK with an address that cannot be written, or with memory that is not the caller's
+ * alone.
  * Promise: a fault while touching is an answer, not the end of the process; faults elsewhere keep their meaning.
  */
 #ifndef NXMEM_CLI_TOUCH_H
@@ -29,7 +30,10 @@ typedef struct nx_touch_guard {
 void nx_touch_begin(nx_touch_guard *guard);
 void nx_touch_end(const nx_touch_guard *guard);
 
-/* Between begin and end, on the thread that began. The pattern differs from block to block, so overlapping blocks show. */
+/*
+ * Between begin and end, on the thread that began. The pattern differs from block to block, so overlapping blocks
+ * show.
+ */
 nx_touch nx_touch_fill(void *start, uint64_t bytes, uint64_t block);
 nx_touch nx_touch_verify(const void *start, uint64_t bytes, uint64_t block);
 

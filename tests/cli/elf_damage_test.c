@@ -1,7 +1,8 @@
 /*
  * elf_damage_test.c: reading plugin files that are cut off or damaged (elf_file.c, elf_read.c, elf_symbols.c).
  * Attackers played: every length of a real file, seeded changes in each of its tables, and one deliberate lie per row.
- * Promise: a refusal with one printable line or complete facts; nothing read outside what was read in (watched by AddressSanitizer).
+ * Promise: a refusal with one printable line or complete facts; nothing read outside what was read in (watched by
+ * AddressSanitizer).
  */
 #include <unistd.h>
 
@@ -187,6 +188,11 @@ static void needed_outside(nx_image *i) { set(i, DT_NEEDED, 1u << 30); }
 static void symbols_elsewhere(nx_image *i) { set(i, DT_SYMTAB, 1ull << 40); }
 static void relocations_elsewhere(nx_image *i) { set(i, DT_RELA, 1ull << 40); }
 static void relocations_huge(nx_image *i) { set(i, DT_RELASZ, UINT64_MAX); }
+/* Still inside the file, but no longer inside the loaded segment. */
+static void relocations_past_segment(nx_image *i) {
+  const Elf64_Phdr *first = nx_image_segment(i, PT_LOAD);
+  set(i, DT_RELASZ, first->p_vaddr + first->p_filesz - nx_image_dynamic(i, DT_RELA)->d_un.d_ptr + sizeof(Elf64_Rela));
+}
 static void hash_elsewhere(nx_image *i) { set(i, DT_GNU_HASH, 1ull << 40); }
 static uint32_t *hash_words(nx_image *i) {
   return (void *)nx_image_at(i, nx_image_dynamic(i, DT_GNU_HASH)->d_un.d_ptr);
@@ -258,6 +264,7 @@ static const lie_row lie_rows[] = {
     {"symbol table at an address that is not loaded", symbols_elsewhere},
     {"relocations at an address that is not loaded", relocations_elsewhere},
     {"relocations of 2^64-1 bytes", relocations_huge},
+    {"relocations that leave their segment", relocations_past_segment},
     {"hash table at an address that is not loaded", hash_elsewhere},
     {"hash table with 2^32-1 buckets", hash_buckets},
     {"hash table with a filter of 2^32-1 words", hash_bloom},

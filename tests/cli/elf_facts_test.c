@@ -1,5 +1,6 @@
 /*
- * elf_facts_test.c: what is read out of a file that loads (elf_read.c, elf_symbols.c), also where only a few bytes differ.
+ * elf_facts_test.c: what is read out of a file that loads (elf_read.c, elf_symbols.c), also where only a few bytes
+ * differ.
  * Attackers played: files whose section table is gone or lies, which the loader does not mind.
  * Promise: the facts are those of the dynamic segment; each mark shows when it is set and only then.
  */

@@ -1,6 +1,7 @@
 """What the command's tests share: the real binary, files made for them, and one TAP row per case.
 
-Rows assert exit codes, JSON fields and numbers, not message text. Every call has a time limit: a command that hangs fails its row.
+Rows assert exit codes, JSON fields and numbers, not message text. Every call has a time limit: a command that hangs
+fails its row.
 """
 import argparse
 import json
@@ -19,7 +20,16 @@ class Setting:
     nxmem = plugins = cc = include = minimal = scratch = None
 
 
+def environment():
+    """Under a sanitizer an allocation that cannot be met returns NULL, as it does without one."""
+    changed = dict(os.environ)
+    for name in ("ASAN_OPTIONS", "TSAN_OPTIONS"):
+        changed[name] = ":".join(filter(None, [changed.get(name), "allocator_may_return_null=1"]))
+    return changed
+
+
 def nxmem(*args, **options):
+    options.setdefault("env", environment())
     options.setdefault("stdout", subprocess.PIPE)
     options.setdefault("stderr", subprocess.PIPE)
     return subprocess.run([Setting.nxmem, *args], stdin=subprocess.DEVNULL, timeout=LIMIT_SECONDS, **options)

@@ -25,7 +25,10 @@ void nx_image_free(nx_image *image);
 
 Elf64_Ehdr *nx_image_header(const nx_image *image);
 
-/* The first segment of a type, the first dynamic entry of a tag, the byte at an address; the case fails when there is none. */
+/*
+ * The first segment of a type, the first dynamic entry of a tag, the byte at an address; the case fails when there is
+ * none.
+ */
 Elf64_Phdr *nx_image_segment(const nx_image *image, uint32_t type);
 Elf64_Dyn *nx_image_dynamic(const nx_image *image, int64_t tag);
 uint8_t *nx_image_at(const nx_image *image, uint64_t address);

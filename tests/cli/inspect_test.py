@@ -3,8 +3,8 @@
 import os
 import struct
 
-from harness import (HERE, Setting, compile_so, document, equal, fits_a_terminal, main, nxmem, plugin, refused_in_one_line, scratch,
-                     write)
+from harness import (HERE, Setting, compile_so, document, equal, fits_a_terminal, main, nxmem, plugin,
+                     refused_in_one_line, scratch, write)
 
 SOURCE = os.path.join(HERE, "fixtures", "inspected.c")
 CLEAN = ["-Wl,-z,relro,-z,now,-z,noexecstack", "-Wl,--build-id=0x0123456789abcdef"]
@@ -123,36 +123,37 @@ def object_file():
     return compile_so("object", [SOURCE], kind="-c")
 
 
+# name, how to make it, the word that says what was found
 NO_PLUGINS = [
-    ("no such file", lambda: scratch("missing.so")),
-    ("an empty name", lambda: b""),
-    ("a file as a folder", lambda: os.fsencode(plugin("minimal")) + b"/x"),
-    ("a directory", lambda: Setting.scratch),
-    ("a FIFO", fifo),
-    ("the null device", lambda: "/dev/null"),
-    ("an endless device", lambda: "/dev/zero"),
-    ("an empty file", lambda: write("empty.so", b"")),
-    ("text", lambda: write("text.so", b"not a plugin\n")),
-    ("three bytes of an ELF file", lambda: write("three.so", b"\x7fEL")),
-    ("63 bytes of an ELF header", lambda: write("short.so", elf_header()[:63])),
-    ("an ELF header alone", lambda: write("header.so", elf_header())),
-    ("a 32-bit ELF header", lambda: write("class.so", elf_header(kind=(4, "B", 1)))),
-    ("another machine's header", lambda: write("machine.so", elf_header(machine=(18, "<H", 3)))),
-    ("the other byte order", lambda: write("order.so", elf_header(order=(5, "B", 2)))),
-    ("half a plugin", cut(0.5)),
-    ("a plugin without its last byte", cut(0.99999)),
-    ("an executable", lambda: Setting.nxmem),
-    ("an object file", object_file),
+    ("no such file", lambda: scratch("missing.so"), "No such file"),
+    ("an empty name", lambda: b"", "No such file"),
+    ("a file as a folder", lambda: os.fsencode(plugin("minimal")) + b"/x", "Not a directory"),
+    ("a directory", lambda: Setting.scratch, "directory"),
+    ("a FIFO", fifo, "FIFO"),
+    ("the null device", lambda: "/dev/null", "device"),
+    ("an endless device", lambda: "/dev/zero", "device"),
+    ("an empty file", lambda: write("empty.so", b""), "empty"),
+    ("text", lambda: write("text.so", b"not a plugin\n"), "0x6e"),
+    ("three bytes of an ELF file", lambda: write("three.so", b"\x7fEL"), "0x7f"),
+    ("63 bytes of an ELF header", lambda: write("short.so", elf_header()[:63]), "63"),
+    ("an ELF header alone", lambda: write("header.so", elf_header()), "segment"),
+    ("a 32-bit ELF header", lambda: write("class.so", elf_header(kind=(4, "B", 1))), "class 1"),
+    ("another machine's header", lambda: write("machine.so", elf_header(machine=(18, "<H", 3))), "machine 3"),
+    ("the other byte order", lambda: write("order.so", elf_header(order=(5, "B", 2))), "order 2"),
+    ("half a plugin", cut(0.5), "outside the file"),
+    ("a plugin without its last byte", cut(0.99999), "outside the file"),
+    ("an executable", lambda: Setting.nxmem, "executable"),
+    ("an object file", object_file, "object file"),
 ]
 
 
-def is_no_plugin(make):
+def is_no_plugin(make, word):
     def case():
         path = make()
         refused_in_one_line(nxmem("inspect", path))
         found = document(nxmem("inspect", "--json", path), 3)
         equal(found["findings"], [])
-        assert found["message"]
+        assert word in found["message"], f"{found['message']!r} does not say {word!r}"
     return case
 
 
@@ -162,7 +163,7 @@ def make_rows():
     rows.append(("lines and JSON show the same findings", lines_show_every_finding))
     rows.append(("none of its code runs", none_of_its_code_runs))
     rows.append(("a file name that is no UTF-8", name_that_is_no_utf8))
-    rows += [("no plugin: " + name, is_no_plugin(make)) for name, make in NO_PLUGINS]
+    rows += [("no plugin: " + name, is_no_plugin(make, word)) for name, make, word in NO_PLUGINS]
     return rows
 
 

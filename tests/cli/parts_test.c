@@ -1,5 +1,6 @@
 /*
- * parts_test.c: the command's small parts: touching memory (touch.c), showing text (text.c), the counter line (progress.c).
+ * parts_test.c: the command's small parts: touching memory (touch.c), showing text (text.c), the counter line
+ * (progress.c).
  * Attackers played: addresses that fault, memory that changes, text that steers a terminal.
  * Promise: a fault is an answer, time after time, and faults elsewhere keep their meaning.
  */
@@ -140,6 +141,21 @@ static const text_row text_rows[] = {
     {"byte that is no UTF-8", "a\xff", "a\xEF\xBF\xBD"},
 };
 
+static void text_is_printable_only_as_shown(void **state) {
+  const text_row *row = *state;
+  assert_int_equal(nx_is_printable(row->bytes), !strcmp(row->bytes, row->shown));
+  assert_true(nx_is_printable(row->shown));
+}
+
+static const text_row printable_rows[] = {
+    {"printable: plain text", "libm.so.6", "libm.so.6"},
+    {"printable: umlauts and beyond", "\xC3\xA4 \xF0\x9F\x98\x80", "\xC3\xA4 \xF0\x9F\x98\x80"},
+    {"printable: not an escape sequence", "a\x1b[31mb", "a\\x1b[31mb"},
+    {"printable: not a C1 control", "a\xC2\x9b", "a?"},
+    {"printable: not DEL", "a\x7f", "a?"},
+    {"printable: not a lone lead byte at the end", "a\xC3", "a?"},
+};
+
 static void long_text_is_cut_and_marked(void **state) {
   (void)state;
   char text[5000];
@@ -213,6 +229,7 @@ int main(void) {
   nx_suite_add(&suite, "a fault elsewhere still kills", fault_elsewhere_still_kills, NULL);
   nx_suite_add(&suite, "signal handlers are put back", handlers_are_put_back, NULL);
   nx_suite_rows(&suite, ROWS(text_rows), text_is_shown);
+  nx_suite_rows(&suite, ROWS(printable_rows), text_is_printable_only_as_shown);
   nx_suite_add(&suite, "long text is cut and marked", long_text_is_cut_and_marked, NULL);
   nx_suite_add(&suite, "bytes as hexadecimal", bytes_as_hexadecimal, NULL);
   nx_suite_add(&suite, "the counter line shows when it is due", counter_shows_when_due, NULL);

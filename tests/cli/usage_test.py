@@ -60,11 +60,11 @@ def lists_subcommands():
     assert all(word in done.stderr for word in (b"frobnicate", b"inspect", b"run")), done.stderr
 
 
-def is_not_written(args, code=3):
+def is_not_written(args):
     def case():
         with open("/dev/full", "wb") as full:
             done = nxmem(*args(), stdout=full)
-        equal(done.returncode, code)
+        equal(done.returncode, 3)
         equal(len(done.stderr.splitlines()), 1)
     return case
 
@@ -80,7 +80,8 @@ def reader_went_away(args):
 
 
 def output_is_closed():
-    done = subprocess.run(["sh", "-c", '"$0" inspect "$1" >&-', Setting.nxmem, plugin("minimal")], stderr=subprocess.PIPE)
+    closing = '"$0" inspect "$1" >&-'
+    done = subprocess.run(["sh", "-c", closing, Setting.nxmem, plugin("minimal")], stderr=subprocess.PIPE)
     equal(done.returncode, 3)
 
 
@@ -89,10 +90,16 @@ def make_rows():
     rows.append(("version", shows(["--version"], ["0.1.0", "1.1"])))
     rows += [("wrong: " + name, is_wrong(args)) for name, args in WRONG]
     rows.append(("an unknown subcommand is named, and those that exist", lists_subcommands))
-    inspect, run = lambda: ["inspect", plugin("minimal")], lambda: ["run", plugin("minimal")]
-    for name, args in [("help", lambda: ["--help"]), ("version", lambda: ["--version"]), ("help of run", lambda: ["run", "--help"]),
-                       ("inspect", inspect), ("inspect as JSON", lambda: inspect() + ["--json"]), ("run", run),
-                       ("run as JSON", lambda: run() + ["--json"])]:
+    def inspect():
+        return ["inspect", plugin("minimal")]
+
+    def run():
+        return ["run", plugin("minimal")]
+
+    written = [("help", lambda: ["--help"]), ("version", lambda: ["--version"]), ("help of run", lambda: ["run", "--help"]),
+               ("inspect", inspect), ("inspect as JSON", lambda: inspect() + ["--json"]),
+               ("run", run), ("run as JSON", lambda: run() + ["--json"])]
+    for name, args in written:
         rows.append((f"{name}: a full disk is reported", is_not_written(args)))
     rows.append(("inspect: a reader that went away is reported", reader_went_away(inspect)))
     rows.append(("run as JSON: a reader that went away is reported", reader_went_away(lambda: run() + ["--json"])))
