@@ -186,6 +186,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   memcpy(&struct_size, c.bytes, sizeof struct_size);
   const uint32_t full = ref_full_bytes(c.kind);
   const uint32_t extent = ref_readable_bytes(c.kind, struct_size);
+  fuzz_same_number("table, extent", nxmem_prefix_extent(struct_size, full), struct_size > full ? full : struct_size);
   if (extent > c.readable) return 0;
 
   uint8_t whole[REF_TABLE_MAX] = {0};
