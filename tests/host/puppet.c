@@ -40,16 +40,20 @@ static void check_ctx(const void *ctx) {
 /* ---- Exports ------------------------------------------------------------------------------------------------------- */
 
 static NxmemStatus negotiate(const NxmemNegotiateRequest *request, NxmemNegotiateResponse *response) {
-  puppet.request = *request;
+  if (!puppet.concurrent) puppet.request = *request;
   enter(NX_IN_NEGOTIATE);
   if (!puppet.leave_response) *response = puppet.response;
   return nx_puppet_status(puppet.negotiate_code);
 }
 
-static NxmemStatus create_factories(const NxmemAllocatorFactoryVtable **entries, uint64_t room, uint64_t *count_out) {
+static void record_room(const NxmemAllocatorFactoryVtable **entries, uint64_t room) {
   puppet.room = room;
   puppet.room_was_zero = 1;
   for (uint64_t i = 0; i < room; i++) puppet.room_was_zero &= entries[i] == NULL;
+}
+
+static NxmemStatus create_factories(const NxmemAllocatorFactoryVtable **entries, uint64_t room, uint64_t *count_out) {
+  if (!puppet.concurrent) record_room(entries, room);
   enter(NX_IN_CREATE);
   for (uint32_t i = 0; i < puppet.written; i++) entries[i] = puppet.entries[i];
   if (!puppet.leave_count) *count_out = puppet.count;
@@ -77,8 +81,10 @@ static void destructed(void) { enter(NX_IN_DESTRUCTOR); }
 
 static NxmemStatus open_allocator(void *ctx, const NxmemOpenRequest *request, const NxmemAllocatorVtable **out) {
   (void)ctx;
-  puppet.open_request = *request;
-  puppet.callbacks = request->callbacks;
+  if (!puppet.concurrent) {
+    puppet.open_request = *request;
+    puppet.callbacks = request->callbacks;
+  }
   enter(NX_IN_OPEN);
   if (puppet.open_answer.code != NXMEM_STATUS_OK) return puppet.open_answer;
   atomic_fetch_add(&puppet.live_allocators, 1);
@@ -98,7 +104,7 @@ static void release_factory(void *ctx) {
 
 static NxmemStatus allocate(void *ctx, const NxmemAllocRequest *request, NxmemAllocResult *result_out) {
   check_ctx(ctx);
-  if (puppet.inside == NULL) puppet.alloc_request = *request;
+  if (puppet.inside == NULL && !puppet.concurrent) puppet.alloc_request = *request;
   enter(NX_IN_ALLOCATE);
   if (puppet.allocate_code != NXMEM_STATUS_OK) return nx_puppet_ugly_status(puppet.allocate_code);
   if (puppet.leave_out_records) return nx_puppet_status(NXMEM_STATUS_OK);
@@ -120,7 +126,7 @@ static void give_back(const NxmemAllocation *allocation) {
 
 static NxmemStatus deallocate(void *ctx, const NxmemAllocation *allocation, uint64_t *unmapped_out) {
   check_ctx(ctx);
-  if (puppet.inside == NULL) puppet.released = *allocation;
+  if (puppet.inside == NULL && !puppet.concurrent) puppet.released = *allocation;
   enter(NX_IN_DEALLOCATE);
   if (puppet.own_release && puppet.release_answer.code != NXMEM_STATUS_OK) return puppet.release_answer;
   give_back(allocation);
@@ -133,7 +139,7 @@ static NxmemStatus deallocate(void *ctx, const NxmemAllocation *allocation, uint
 
 static NxmemStatus release_allocation(void *ctx, const NxmemAllocation *allocation, NxmemReleaseOutcome *outcome_out) {
   check_ctx(ctx);
-  if (puppet.inside == NULL) puppet.released = *allocation;
+  if (puppet.inside == NULL && !puppet.concurrent) puppet.released = *allocation;
   enter(NX_IN_RELEASE_ALLOCATION);
   if (puppet.leave_out_records) return puppet.release_answer;
   if (puppet.own_release) {

@@ -36,6 +36,9 @@ typedef struct nx_puppet {
   /* Called first thing in every place; NULL: nothing. */
   void (*inside)(nx_place_inside place);
 
+  /* Several threads will be inside: what the host asked is counted, not recorded. */
+  int concurrent;
+
   /* Negotiation. */
   uint32_t negotiate_code;
   NxmemNegotiateResponse response; /* copied whole into the host's */

@@ -1,0 +1,161 @@
+/*
+ * memory_test.c: the host's own memory runs out, at each of its allocations in turn. Linked with the host's objects, so that only they are starved.
+ *
+ * Attackers played: a machine without memory.
+ * Promise: each failure is OUT_OF_MEMORY, leaves nothing behind, gives the plugin's objects back before its code goes, and the next try works.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "puppet.h"
+
+/* ---- Starving ------------------------------------------------------------------------------------------------------ */
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *block, size_t size);
+char *__real_strdup(const char *text);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *block, size_t size);
+char *__wrap_strdup(const char *text);
+
+static struct {
+  int armed;
+  uint64_t calls; /* since it was armed */
+  uint64_t fail;  /* the first call that fails */
+  int for_good;   /* and all after it */
+} memory;
+
+static int starved(void) {
+  if (!memory.armed) return 0;
+  memory.calls++;
+  return memory.fail != 0 && (memory.calls == memory.fail || (memory.for_good && memory.calls > memory.fail));
+}
+
+void *__wrap_malloc(size_t size) { return starved() ? NULL : __real_malloc(size); }
+void *__wrap_calloc(size_t count, size_t size) { return starved() ? NULL : __real_calloc(count, size); }
+void *__wrap_realloc(void *block, size_t size) { return starved() ? NULL : __real_realloc(block, size); }
+char *__wrap_strdup(const char *text) { return starved() ? NULL : __real_strdup(text); }
+
+/* ---- A whole life, step by step ------------------------------------------------------------------------------------ */
+
+static nx_stage stage;
+static nxmem_allocation allocation;
+
+static nxmem_result create(nxmem_error *error) { return nxmem_host_create(NULL, &stage.host, error); }
+static nxmem_result open_plugin(nxmem_error *error) {
+  return nxmem_plugin_open(stage.host, stage.path, &stage.plugin, error);
+}
+static nxmem_result open_mechanism(nxmem_error *error) {
+  const nxmem_open_options options = {.mechanism = "puppet"};
+  return nxmem_allocator_open(stage.plugin, &options, &stage.allocator, error);
+}
+static nxmem_result allocate(nxmem_error *error) { return nxmem_allocate(stage.allocator, 64, 8, &allocation, error); }
+static nxmem_result release(nxmem_error *error) { return nxmem_release(stage.allocator, allocation, NULL, error); }
+static nxmem_result close_allocator(nxmem_error *error) { return nxmem_allocator_close(stage.allocator, 0, error); }
+static nxmem_result unload(nxmem_error *error) { return nxmem_plugin_try_unload(stage.plugin, NULL, error); }
+static nxmem_result destroy(nxmem_error *error) { return nxmem_host_destroy(stage.host, error); }
+
+static nxmem_result (*const steps[])(nxmem_error *) = {create,  open_plugin,     open_mechanism, allocate,
+                                                       release, close_allocator, unload,         destroy};
+enum { STEPS = sizeof steps / sizeof steps[0] };
+
+/* Between the steps: what a step that failed may have left. */
+static int is_clean(void) {
+  if (nx_puppet_calls(NX_IN_RELEASE) > nx_puppet_calls(NX_IN_OPEN)) return 0;
+  if (atomic_load(&puppet.after_the_end) != 0) return 0;
+  if (stage.plugin.id == 0 && nx_is_mapped(stage.path)) return 0;
+  if (stage.plugin.id == 0 && nx_puppet_calls(NX_IN_CREATE) != nx_puppet_factory_releases()) return 0;
+  if (stage.plugin.id == 0 && nx_puppet_calls(NX_IN_CONSTRUCTOR) != nx_puppet_calls(NX_IN_DESTRUCTOR)) return 0;
+  if (stage.allocator.id == 0 && nx_puppet_calls(NX_IN_OPEN) != nx_puppet_calls(NX_IN_RELEASE)) return 0;
+  if (stage.host.id == 0) return 1;
+  nxmem_host_counts counts;
+  if (nxmem_host_count(stage.host, &counts, NULL) != NXMEM_OK) return 0;
+  if (counts.open_plugins != (stage.plugin.id != 0) || counts.open_allocators != (stage.allocator.id != 0)) return 0;
+  return counts.unpaid_debts == 0 && counts.forced_leaks == 0 && counts.contract_violations == 0 &&
+         counts.live_allocations == (allocation.id != 0) && counts.quarantined == 0;
+}
+
+/* One starved step may be tried again once there is memory; 0 or where it went wrong. */
+static int live_through(void) {
+  for (int i = 0; i < STEPS; i++) {
+    nxmem_error error;
+    memory.armed = 1;
+    nxmem_result r = steps[i](&error);
+    memory.armed = 0;
+    if (r == NXMEM_ERR_OUT_OF_MEMORY) {
+      if (error.result != r || strnlen(error.message, sizeof error.message) == 0) return 30 + i;
+      memory.fail = 0;
+      if (!is_clean()) return 40 + i;
+      atomic_store(&puppet.calls[NX_IN_DESTRUCTOR], 0); /* a new life of the module */
+      atomic_store(&puppet.calls[NX_IN_CONSTRUCTOR], 0);
+      r = steps[i](&error);
+    }
+    if (r != NXMEM_OK) return 50 + i;
+  }
+  return nx_is_mapped(stage.path) ? 60 : 0;
+}
+
+/* In a child, since tables that have grown once do not grow again. It has no host yet, so the child may use the library. */
+static int live_in_child(uint64_t fail, int for_good, uint64_t *calls_out) {
+  int ends[2];
+  assert_int_equal(pipe(ends), 0);
+  nx_puppet_reset();
+  memset(&stage, 0, sizeof stage);
+  stage.path = nx_puppet_copy();
+  fflush(NULL);
+  const pid_t child = fork();
+  if (child == 0) {
+    memory.fail = fail;
+    memory.for_good = for_good;
+    const int code = live_through();
+    if (write(ends[1], &memory.calls, sizeof memory.calls) != sizeof memory.calls) exit(99);
+    exit(code);
+  }
+  close(ends[1]);
+  assert_int_equal(read(ends[0], calls_out, sizeof *calls_out), sizeof *calls_out);
+  close(ends[0]);
+  int status = -1;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 98;
+}
+
+typedef struct starving {
+  uint64_t fail;
+  int for_good;
+} starving;
+
+static void test_starving(void **state) {
+  const starving *row = *state;
+  uint64_t calls = 0;
+  assert_int_equal(live_in_child(row->fail, row->for_good, &calls), 0);
+  assert_true(calls >= row->fail);
+}
+
+/* Five tables, the array of entries, the factories, the path: fewer would mean that the starving does not reach the host. */
+static void test_reach(void **state) {
+  (void)state;
+  uint64_t calls = 0;
+  assert_int_equal(live_in_child(0, 0, &calls), 0);
+  assert_in_range(calls, 8, 64);
+}
+
+int main(void) {
+  alarm(100);
+  nx_suite suite = {0};
+  static starving rows[128];
+  uint64_t calls = 0;
+  if (live_in_child(0, 0, &calls) != 0 || calls > 64) return 1;
+  nx_suite_add(&suite, "the host's allocations are reached", test_reach, NULL);
+  for (uint64_t n = 1; n <= calls; n++)
+    for (int good = 0; good < 2; good++) {
+      starving *row = &rows[2 * (n - 1) + (uint64_t)good];
+      *row = (starving){n, good};
+      nx_suite_add(&suite, nx_name("allocation %u fails%s", (unsigned)n, good ? " and all after it" : ""),
+                   test_starving, row);
+    }
+  return nx_suite_run(&suite, "host_memory");
+}
