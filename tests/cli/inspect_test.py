@@ -23,6 +23,7 @@ MARKS = [
     ("an export that is only asked for", ["-DUNDEFINED_EXPORT"], EXPORTS[1], "undefined", "warning", 1),
     ("an indirect export", ["-DINDIRECT_EXPORT"], EXPORTS[1], "indirect function", "note", 0),
     ("an IFUNC is counted", ["-DINDIRECT_EXPORT"], "ifuncs", 1, "note", 0),
+    ("an IFUNC that is not exported is counted", ["-DINNER_INDIRECT"], "ifuncs", 1, "note", 0),
     ("another export", ["-DOTHER_EXPORT"], "other_exports", ["another_name"], "note", 0),
     ("a dependency", ["-Wl,--no-as-needed", "-lm"], "needed", ["libm.so.6", "libc.so.6"], "ok", 0),
     ("constructors", ["-DCONSTRUCTORS"], "init_array", 3, "note", 0),

@@ -96,7 +96,8 @@ def make_rows():
     def run():
         return ["run", plugin("minimal")]
 
-    written = [("help", lambda: ["--help"]), ("version", lambda: ["--version"]), ("help of run", lambda: ["run", "--help"]),
+    written = [("help", lambda: ["--help"]), ("version", lambda: ["--version"]),
+               ("help of run", lambda: ["run", "--help"]),
                ("inspect", inspect), ("inspect as JSON", lambda: inspect() + ["--json"]),
                ("run", run), ("run as JSON", lambda: run() + ["--json"])]
     for name, args in written:
