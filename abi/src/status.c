@@ -237,7 +237,9 @@ void nxmem_status_take(NXMEM_UNTRUSTED NxmemStatus *src, NxmemStatus *out) {
    ((p)->length == 3 && NX_UTF8_3((p)->bytes, 3)) || ((p)->length == 4 && NX_UTF8_4((p)->bytes, 4)) || \
    ((p)->length == 4 && NX_PRINTABLE_ASCII((p)->bytes[0]) && NX_PRINTABLE_ASCII((p)->bytes[1]) && \
     NX_PRINTABLE_ASCII((p)->bytes[2]) && NX_PRINTABLE_ASCII((p)->bytes[3])))
-#define NX_SHOWN(b, n) (NX_UTF8_STARTS(b, n) && NX_UTF8_TAILS(b, n) && NX_NO_CONTROLS(b, n))
+#define NX_VERBATIM_AT(o, p) \
+  ((o)[0] == (p)->bytes[0] && ((p)->length > 1 ==> (o)[1] == (p)->bytes[1]) && \
+   ((p)->length > 2 ==> (o)[2] == (p)->bytes[2]) && ((p)->length > 3 ==> (o)[3] == (p)->bytes[3]))
 /* Of text that is shown as it is, the first n bytes stand in the output, and n is no place inside a character. */
 #define NX_SHOWN_SO_FAR(b, all, o, n) \
   ((\forall integer k; 0 <= k < (n) ==> (o)[k] == (b)[k]) && ((n) < (all) ==> !NX_TAIL((b)[n])))
@@ -342,20 +344,33 @@ static void next_piece(const uint8_t *bytes, uint32_t available, shown_piece *pi
 }
 
 /*@ requires piece_readable: \valid_read(piece) && 1 <= piece->length <= 4;
+    requires out_writable: \valid(out + (0 .. piece->length - 1));
+    requires apart: \separated(piece, out + (0 .. piece->length - 1));
+    assigns out[0 .. piece->length - 1];
+    ensures copied: NX_VERBATIM_AT(out, piece); */
+static void put_piece(uint8_t *out, const shown_piece *piece) {
+  const uint32_t length = piece->length;
+  out[0] = piece->bytes[0];
+  if (length > 1u) out[1] = piece->bytes[1];
+  if (length > 2u) out[2] = piece->bytes[2];
+  if (length > 3u) out[3] = piece->bytes[3];
+}
+
+/*@ requires piece_readable: \valid_read(piece) && 1 <= piece->length <= 4;
+    requires room: written + piece->length <= 0xFFFFFFFF;
     requires out_writable: \valid(out + (0 .. written + piece->length - 1));
     requires apart: \separated(piece, out + (0 .. written + piece->length - 1));
     requires is_text: NX_PIECE_IS_TEXT(piece);
-    requires shown: NX_SHOWN(out, written);
+    requires shown: NX_TEXT(out, written);
     assigns out[written .. written + piece->length - 1];
-    ensures copied: \forall integer k; 0 <= k < piece->length ==> out[written + k] == piece->bytes[k];
-    ensures utf8_starts: NX_UTF8_STARTS(out, written + piece->length);
-    ensures utf8_tails: NX_UTF8_TAILS(out, written + piece->length);
+    ensures copied: NX_VERBATIM_AT(out + written, piece);
+    ensures utf8_bytes: NX_UTF8_BYTES(out, written + piece->length);
+    ensures utf8_pairs: NX_UTF8_PAIRS(out, written + piece->length);
     ensures printable: NX_NO_CONTROLS(out, written + piece->length); */
 static void append_piece(uint8_t *out, uint32_t written, const shown_piece *piece) {
-  out[written] = piece->bytes[0];
-  if (piece->length > 1u) out[written + 1u] = piece->bytes[1];
-  if (piece->length > 2u) out[written + 2u] = piece->bytes[2];
-  if (piece->length > 3u) out[written + 3u] = piece->bytes[3];
+  put_piece(out + written, piece);
+  //@ assert kept: \forall integer k; 0 <= k < written ==> out[k] == \at(out[k], Pre);
+  //@ assert character: NX_UTF8(out + written, piece->length);
 }
 
 uint32_t nxmem_text_show(const uint8_t *bytes, uint32_t length, uint8_t *out, uint32_t capacity) {
@@ -363,8 +378,8 @@ uint32_t nxmem_text_show(const uint8_t *bytes, uint32_t length, uint8_t *out, ui
   uint32_t written = 0u;
   /*@ loop invariant read_within: read <= length;
       loop invariant written_within: written < capacity;
-      loop invariant utf8_starts: NX_UTF8_STARTS(out, written);
-      loop invariant utf8_tails: NX_UTF8_TAILS(out, written);
+      loop invariant utf8_bytes: NX_UTF8_BYTES(out, written);
+      loop invariant utf8_pairs: NX_UTF8_PAIRS(out, written);
       loop invariant printable: NX_NO_CONTROLS(out, written);
       loop invariant nothing_dropped: read <= written <= 4 * read;
       loop invariant as_is: NX_SHOWN_AS_IS(bytes, length) ==> read == written;

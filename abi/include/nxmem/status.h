@@ -64,22 +64,36 @@ extern "C" {
 #define NX_C1(b, n) ((n) >= 2 && (b)[0] == 0xC2 && 0x80 <= (b)[1] <= 0x9F)
 
 /*
- * The first n bytes of b are whole UTF-8 characters: every byte that is no tail starts a character that ends within n, and every
- * tail byte belongs to one. And no character among them is a control.
+ * The first n bytes of b are whole UTF-8 characters: no byte that never occurs, no tail byte in the first place, each lead byte with
+ * its tails within n, and behind each character no tail byte. Said of pairs of bytes at most four apart, so that a prover
+ * meets no chain of neighbours.
  */
-#define NX_UTF8_STARTS(b, n) (\forall integer k; 0 <= k < (n) ==> NX_TAIL((b)[k]) || NX_UTF8((b) + k, (n) - k))
-#define NX_UTF8_TAILS(b, n) \
-  (\forall integer k; 0 <= k < (n) && NX_TAIL((b)[k]) ==> \
-     (k >= 1 && (b)[k - 1] >= 0xC2) || (k >= 2 && (b)[k - 2] >= 0xE0 && NX_TAIL((b)[k - 1])) || \
-     (k >= 3 && (b)[k - 3] >= 0xF0 && NX_TAIL((b)[k - 2]) && NX_TAIL((b)[k - 1])))
+#define NX_SECOND(lead, byte) \
+  (NX_TAIL(byte) && ((lead) == 0xE0 ==> (byte) >= 0xA0) && ((lead) == 0xED ==> (byte) <= 0x9F) && \
+   ((lead) == 0xF0 ==> (byte) >= 0x90) && ((lead) == 0xF4 ==> (byte) <= 0x8F))
+#define NX_FOLLOWS(lead, byte, apart) \
+  (((lead) <= 0x7F ==> (apart) == 1 ==> !NX_TAIL(byte)) && \
+   (0xC2 <= (lead) ==> (apart) == 1 ==> NX_SECOND(lead, byte)) && \
+   (0xC2 <= (lead) <= 0xDF ==> (apart) == 2 ==> !NX_TAIL(byte)) && \
+   (0xE0 <= (lead) ==> (apart) == 2 ==> NX_TAIL(byte)) && \
+   (0xE0 <= (lead) <= 0xEF ==> (apart) == 3 ==> !NX_TAIL(byte)) && \
+   (0xF0 <= (lead) ==> (apart) == 3 ==> NX_TAIL(byte)) && \
+   (0xF0 <= (lead) ==> (apart) == 4 ==> !NX_TAIL(byte)))
+#define NX_UTF8_BYTES(b, n) \
+  (((n) > 0 ==> !NX_TAIL((b)[0])) && \
+   (\forall integer k; 0 <= k < (n) ==> (b)[k] <= 0xBF || 0xC2 <= (b)[k] <= 0xF4) && \
+   (\forall integer k; 0 <= k < (n) ==> ((b)[k] >= 0xC2 ==> k + 1 < (n)) && ((b)[k] >= 0xE0 ==> k + 2 < (n)) && \
+                                        ((b)[k] >= 0xF0 ==> k + 3 < (n))))
+#define NX_UTF8_PAIRS(b, n) \
+  (\forall integer k, j; 0 <= k < (n) && k < j <= k + 4 ==> j < (n) ==> NX_FOLLOWS((b)[k], (b)[j], j - k))
+/* And no character among them is a control. */
 #define NX_NO_CONTROLS(b, n) \
   ((\forall integer k; 0 <= k < (n) ==> !NX_CONTROL_BYTE((b)[k])) && \
-   (\forall integer k; 0 <= k < (n) - 1 && (b)[k] == 0xC2 ==> (b)[k + 1] >= 0xA0))
+   (\forall integer k, j; 0 <= k < (n) && k < j <= k + 1 ==> j < (n) ==> (b)[k] == 0xC2 ==> (b)[j] >= 0xA0))
+#define NX_TEXT(b, n) (NX_UTF8_BYTES(b, n) && NX_UTF8_PAIRS(b, n) && NX_NO_CONTROLS(b, n))
 
 /* Text that is shown as it is. */
-#define NX_SHOWN_AS_IS(b, n) \
-  (NX_UTF8_STARTS(b, n) && NX_UTF8_TAILS(b, n) && NX_NO_CONTROLS(b, n) && \
-   (\forall integer k; 0 <= k < (n) ==> (b)[k] != 0x5C))
+#define NX_SHOWN_AS_IS(b, n) (NX_TEXT(b, n) && (\forall integer k; 0 <= k < (n) ==> (b)[k] != 0x5C))
 
 #define NX_NO_NUL(b, n) (\forall integer k; 0 <= k < (n) ==> (b)[k] != 0)
 /* Where a text that fills the buffer is cut: before the last byte up to 255 that is no tail, 255 where the last four are tails. */
@@ -256,8 +270,8 @@ void nxmem_status_take(NXMEM_UNTRUSTED NxmemStatus *src, NxmemStatus *out);
     assigns out[0 .. capacity - 1];
     ensures within: \result < capacity;
     ensures ended: out[\result] == 0;
-    ensures utf8_starts: NX_UTF8_STARTS(out, \result);
-    ensures utf8_tails: NX_UTF8_TAILS(out, \result);
+    ensures utf8_bytes: NX_UTF8_BYTES(out, \result);
+    ensures utf8_pairs: NX_UTF8_PAIRS(out, \result);
     ensures printable: NX_NO_CONTROLS(out, \result);
     ensures nothing_dropped: \result >= length || capacity - \result <= 4;
     ensures nothing_invented: \result <= 4 * length;
