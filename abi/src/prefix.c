@@ -125,7 +125,7 @@ nxmem_verdict nxmem_check_allocator(const NxmemAllocatorVtable *table) {
 nxmem_verdict nxmem_read_allocator(NXMEM_UNTRUSTED NxmemAllocatorVtable *src, uint32_t ceiling,
                                    NxmemAllocatorVtable *out, uint32_t *declared_minor) {
   NxmemAllocatorVtable table;
-  uint32_t declared;
+  uint32_t declared = 0u;
   const nxmem_verdict read = nxmem_read_allocator_unvalidated(src, ceiling, &table, &declared);
   if (read.reason != NXMEM_REASON_NONE) return read;
   const nxmem_verdict checked = nxmem_check_allocator(&table);
@@ -167,7 +167,7 @@ nxmem_verdict nxmem_check_factory(const NxmemAllocatorFactoryVtable *table) {
 nxmem_verdict nxmem_read_factory(NXMEM_UNTRUSTED NxmemAllocatorFactoryVtable *src, uint32_t ceiling,
                                  NxmemAllocatorFactoryVtable *out, uint32_t *declared_minor) {
   NxmemAllocatorFactoryVtable table;
-  uint32_t declared;
+  uint32_t declared = 0u;
   const nxmem_verdict read = nxmem_read_factory_unvalidated(src, ceiling, &table, &declared);
   if (read.reason != NXMEM_REASON_NONE) return read;
   const nxmem_verdict checked = nxmem_check_factory(&table);

@@ -12,10 +12,14 @@
 
 static uint32_t chunk_objects(const nx_table *table) { return 1u << table->chunk_shift; }
 
-nx_slot *nx_table_at(nx_table *table, uint32_t index) {
-  if (index >= atomic_load_explicit(&table->count, memory_order_acquire)) return NULL;
+/* The slot at an index that was made. */
+static nx_slot *made(nx_table *table, uint32_t index) {
   unsigned char *chunk = atomic_load_explicit(&table->chunks[index >> table->chunk_shift], memory_order_acquire);
   return (nx_slot *)(void *)(chunk + table->object_bytes * (index & (chunk_objects(table) - 1u)));
+}
+
+nx_slot *nx_table_at(nx_table *table, uint32_t index) {
+  return index < atomic_load_explicit(&table->count, memory_order_acquire) ? made(table, index) : NULL;
 }
 
 nx_slot *nx_table_find(nx_table *table, uint64_t handle) { return nx_table_at(table, nxmem_handle_slot(handle)); }
@@ -32,7 +36,7 @@ static void push_free(nx_table *table, nx_slot *slot) {
 static nx_slot *pop_free(nx_table *table) {
   uint64_t head = atomic_load(&table->free_head);
   while (head % TWO_32 != 0u) {
-    nx_slot *slot = nx_table_at(table, (uint32_t)(head % TWO_32) - 1u);
+    nx_slot *slot = made(table, (uint32_t)(head % TWO_32) - 1u);
     const uint32_t after = atomic_load_explicit(&slot->next, memory_order_relaxed);
     if (atomic_compare_exchange_weak(&table->free_head, &head, (head / TWO_32 + 1u) * TWO_32 + after)) return slot;
   }
@@ -63,7 +67,7 @@ static nx_slot *grow(nx_table *table) {
   do {
     if (!ensure_chunk(table, count)) return NULL;
   } while (!atomic_compare_exchange_weak(&table->count, &count, count + 1u));
-  return nx_table_at(table, count);
+  return made(table, count);
 }
 
 nx_slot *nx_table_take(nx_table *table) {
