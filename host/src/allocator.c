@@ -5,6 +5,7 @@
  * Promise: the moment the plugin says OK one release is owed; every refusal pays it through what was read once, or counts and names what it cannot pay.
  */
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -147,6 +148,7 @@ static nxmem_result judge_table(opening *o) {
   nxmem_verdict v = nxmem_check_allocator(&a->table);
   if (v.reason != NXMEM_REASON_NONE) return violation_at(o, v, "allocator table");
   v = nxmem_check_device(a->table.device, o->factory->table.device);
+  v.field = (uint32_t)offsetof(NxmemAllocatorVtable, device); /* the core names an allocation's field */
   if (v.reason != NXMEM_REASON_NONE) return violation(o, v, "allocator for a device nobody asked for");
   v = nxmem_check_capabilities(&a->table, o->declared_minor, o->module->agreed.agreed_minor,
                                o->module->agreed.capability_flags, &a->effective);

@@ -112,7 +112,7 @@ nxmem_verdict nxmem_negotiate_decide(const NxmemNegotiateRequest *request, const
                                      NxmemNegotiateResponse *response);
 
 /*
- * How many bytes of a response may be written into a caller's buffer of `room` bytes: whole fields only, at most our full size.
+ * How many bytes of a response may be written into a caller's buffer of `room` bytes: whole 32-bit words, the flags whole or not at all, at most our full size.
  */
 /*@ assigns \nothing;
     ensures whole: room >= 40 ==> \result == 40;

@@ -82,7 +82,7 @@ void nxmem_alloc_result_take(NXMEM_UNTRUSTED NxmemAllocResult *src, NxmemAllocRe
  *
  * owned_total, mapped_total  What the books hold already; at most NXMEM_TOTAL_MAX each.
  *
- * NULL_ADDRESS, MISALIGNED_ADDRESS, WRAPPING_ADDRESS (address + bytes passes 2^64), TOTAL_TOO_LARGE. The first is never handed back (it would free
+ * NULL_ADDRESS, MISALIGNED_ADDRESS, WRAPPING_ADDRESS (address + bytes is not below 2^64), TOTAL_TOO_LARGE. The first is never handed back (it would free
  * another owner's memory); the others are handed back once.
  */
 /*@ requires alignment: align != 0;

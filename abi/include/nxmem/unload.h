@@ -80,7 +80,8 @@ void nxmem_unload_report_take(NXMEM_UNTRUSTED NxmemUnloadReport *src, NxmemUnloa
  * status_code  What the query returned.
  * report       Taken; pre-filled with struct_size 48 and NXMEM_UNWRITTEN_COUNT before the call.
  *
- * In this order: REPORT_FAILED, REPORT_SHORT, REPORT_UNWRITTEN, PLUGIN_HOLDS, HOST_HOLDS; within one, in field order.
+ * In this order: REPORT_FAILED; REPORT_SHORT; the first of the report's counts that is not 0, in field order: REPORT_UNWRITTEN or PLUGIN_HOLDS;
+ * the first of the host's, in field order: HOST_HOLDS.
  */
 /*@ requires report_readable: \valid_read(report);
     requires host_readable: \valid_read(host);

@@ -63,9 +63,9 @@ typedef enum nxmem_reason {
   NXMEM_REASON_SHORT_RESPONSE = 21,     /* found, needed: struct_size */
   NXMEM_REASON_SHORT_REQUEST = 22,      /* found, needed: struct_size */
   NXMEM_REASON_INVERTED_RANGE = 23,     /* field: offset of the range; found: min; needed: max */
-  NXMEM_REASON_NO_COMMON_MAJOR = 24,    /* found: the other side's highest; needed: our lowest */
+  NXMEM_REASON_NO_COMMON_MAJOR = 24,    /* found: the smaller of both maxima; needed: the larger of both minima */
   NXMEM_REASON_NO_COMMON_MINOR = 25,    /* found: the best common minor; needed: the higher of both lower bounds */
-  NXMEM_REASON_MAJOR_OUT_OF_RANGE = 26, /* found: agreed major; needed: our nearest bound */
+  NXMEM_REASON_MAJOR_OUT_OF_RANGE = 26, /* found: agreed major; needed: the bound it breaks */
   NXMEM_REASON_MINOR_OUT_OF_RANGE = 27, /* found: agreed minor; needed: the bound it breaks */
   NXMEM_REASON_CAPS_BEYOND_OFFER = 28,  /* found: the answer's flags; needed: what was offered */
   NXMEM_REASON_CAPS_BEYOND_LEVEL = 29,  /* found: the answer's flags; needed: what the agreed minor defines */
@@ -83,7 +83,7 @@ typedef enum nxmem_reason {
   /* outcome.h */
   NXMEM_REASON_NULL_ADDRESS = 60,
   NXMEM_REASON_MISALIGNED_ADDRESS = 61, /* found: address; needed: alignment */
-  NXMEM_REASON_WRAPPING_ADDRESS = 62,   /* found: address; needed: bytes */
+  NXMEM_REASON_WRAPPING_ADDRESS = 62,   /* the end is not below 2^64. found: address; needed: bytes */
   NXMEM_REASON_TOTAL_TOO_LARGE = 63,    /* field: offset of the count; found: count; needed: what still fits under 2^63 */
   NXMEM_REASON_ZERO_BYTES = 64,
   NXMEM_REASON_BAD_ALIGNMENT = 65,      /* found: alignment */
