@@ -240,9 +240,6 @@ void nxmem_status_take(NXMEM_UNTRUSTED NxmemStatus *src, NxmemStatus *out) {
 #define NX_VERBATIM_AT(o, p) \
   ((o)[0] == (p)->bytes[0] && ((p)->length > 1 ==> (o)[1] == (p)->bytes[1]) && \
    ((p)->length > 2 ==> (o)[2] == (p)->bytes[2]) && ((p)->length > 3 ==> (o)[3] == (p)->bytes[3]))
-/* Of text that is shown as it is, the first n bytes stand in the output, and n is no place inside a character. */
-#define NX_SHOWN_SO_FAR(b, all, o, n) \
-  ((\forall integer k; 0 <= k < (n) ==> (o)[k] == (b)[k]) && ((n) < (all) ==> !NX_TAIL((b)[n])))
 #endif
 
 /*@ requires digit: value < 16;
@@ -373,7 +370,20 @@ static void append_piece(uint8_t *out, uint32_t written, const shown_piece *piec
   //@ assert character: NX_UTF8(out + written, piece->length);
 }
 
-uint32_t nxmem_text_show(const uint8_t *bytes, uint32_t length, uint8_t *out, uint32_t capacity) {
+/*@ requires capacity: capacity >= 1;
+    requires bytes_readable: \valid_read(bytes + (0 .. length - 1));
+    requires out_writable: \valid(out + (0 .. capacity - 1));
+    requires apart: \separated(bytes + (0 .. length - 1), out + (0 .. capacity - 1));
+    assigns out[0 .. capacity - 1];
+    ensures within: \result < capacity;
+    ensures utf8_bytes: NX_UTF8_BYTES(out, \result);
+    ensures utf8_pairs: NX_UTF8_PAIRS(out, \result);
+    ensures printable: NX_NO_CONTROLS(out, \result);
+    ensures nothing_dropped: \result >= length || capacity - \result <= 4;
+    ensures nothing_invented: \result <= 4 * length;
+    ensures as_is: \old(NX_SHOWN_AS_IS(bytes, length)) && length < capacity ==>
+                   \result == length && (\forall integer k; 0 <= k < length ==> out[k] == bytes[k]); */
+static uint32_t show_pieces(const uint8_t *bytes, uint32_t length, uint8_t *out, uint32_t capacity) {
   uint32_t read = 0u;
   uint32_t written = 0u;
   /*@ loop invariant read_within: read <= length;
@@ -382,18 +392,32 @@ uint32_t nxmem_text_show(const uint8_t *bytes, uint32_t length, uint8_t *out, ui
       loop invariant utf8_pairs: NX_UTF8_PAIRS(out, written);
       loop invariant printable: NX_NO_CONTROLS(out, written);
       loop invariant nothing_dropped: read <= written <= 4 * read;
-      loop invariant as_is: NX_SHOWN_AS_IS(bytes, length) ==> read == written;
-      loop invariant as_is_copied: NX_SHOWN_AS_IS(bytes, length) ==> NX_SHOWN_SO_FAR(bytes, length, out, read);
+      loop invariant untouched: \forall integer k; 0 <= k < length ==> bytes[k] == \at(bytes[k], Pre);
+      loop invariant as_is: \at(NX_SHOWN_AS_IS(bytes, length), Pre) ==> read == written;
+      loop invariant as_is_start: \at(NX_SHOWN_AS_IS(bytes, length), Pre) ==> read < length ==> !NX_TAIL(bytes[read]);
+      loop invariant as_is_copied: \at(NX_SHOWN_AS_IS(bytes, length), Pre) ==>
+                                   (\forall integer k; 0 <= k < read ==> out[k] == bytes[k]);
       loop assigns read, written, out[0 .. capacity - 1];
       loop variant length - read; */
   while (read < length) {
     shown_piece piece;
     next_piece(bytes + read, length - read, &piece);
+    /*@ assert as_is_character: \at(NX_SHOWN_AS_IS(bytes, length), Pre) ==>
+          NX_UTF8(bytes + read, length - read) && !NX_ESCAPED_BYTE(bytes[read]) && !NX_C1(bytes + read, length - read); */
+    /*@ assert as_is_piece: \at(NX_SHOWN_AS_IS(bytes, length), Pre) ==>
+          NX_VERBATIM(&piece, bytes + read, piece.length) &&
+          (read + piece.length < length ==> !NX_TAIL(bytes[read + piece.length])); */
     if (piece.length >= capacity - written) break;
     append_piece(out, written, &piece);
+    //@ assert still_text: NX_UTF8_PAIRS(out, written + piece.length);
     written += piece.length;
     read += piece.consumed;
   }
+  return written;
+}
+
+uint32_t nxmem_text_show(const uint8_t *bytes, uint32_t length, uint8_t *out, uint32_t capacity) {
+  const uint32_t written = show_pieces(bytes, length, out, capacity);
   out[written] = 0u;
   return written;
 }

@@ -275,7 +275,7 @@ void nxmem_status_take(NXMEM_UNTRUSTED NxmemStatus *src, NxmemStatus *out);
     ensures printable: NX_NO_CONTROLS(out, \result);
     ensures nothing_dropped: \result >= length || capacity - \result <= 4;
     ensures nothing_invented: \result <= 4 * length;
-    ensures as_is: NX_SHOWN_AS_IS(bytes, length) && length < capacity ==>
+    ensures as_is: \old(NX_SHOWN_AS_IS(bytes, length)) && length < capacity ==>
                    \result == length && (\forall integer k; 0 <= k < length ==> out[k] == bytes[k]); */
 uint32_t nxmem_text_show(const uint8_t *bytes, uint32_t length, uint8_t *out, uint32_t capacity);
 
