@@ -9,8 +9,17 @@
 #include "nxmem/status.h"
 #include "verdict_make.h"
 
+/*@ requires bytes_readable: \valid_read(bytes + (0 .. available - 1));
+    assigns \nothing;
+    ensures within: \result <= available;
+    ensures before: NX_NO_NUL_AMONG(bytes, \result);
+    ensures ended: \result < available ==> bytes[\result] == 0; */
 static uint32_t find_nul(const uint8_t *bytes, uint32_t available) {
   uint32_t n = 0u;
+  /*@ loop invariant within: n <= available;
+      loop invariant before: NX_NO_NUL_AMONG(bytes, n);
+      loop assigns n;
+      loop variant available - n; */
   while (n < available && bytes[n] != 0u) n++;
   return n;
 }
@@ -20,6 +29,12 @@ nxmem_verdict nxmem_check_name(const uint8_t *bytes, uint32_t available, uint32_
   if (length == available) return nx_verdict(NXMEM_REASON_UNTERMINATED_NAME, 0u, available, NXMEM_NAME_BUF);
   if (length == 0u) return nx_verdict(NXMEM_REASON_EMPTY_NAME, 0u, 0u, 1u);
   uint32_t at = 0u;
+  /*@ loop invariant within: at <= length;
+      loop invariant utf8_bytes: NX_UTF8_BYTES(bytes, at);
+      loop invariant utf8_pairs: NX_UTF8_PAIRS(bytes, at);
+      loop invariant printable: NX_NO_CONTROLS(bytes, at);
+      loop assigns at;
+      loop variant length - at; */
   while (at < length) {
     const uint32_t step = nxmem_utf8_length(bytes + at, length - at);
     if (step == 0u) return nx_verdict(NXMEM_REASON_BAD_UTF8, at, bytes[at], 0u);
@@ -32,9 +47,11 @@ nxmem_verdict nxmem_check_name(const uint8_t *bytes, uint32_t available, uint32_
 }
 
 int nxmem_same_name(const uint8_t *a, const uint8_t *b) {
-  for (uint32_t i = 0u; i < NXMEM_NAME_BUF; i++) {
-    if (a[i] != b[i]) return 0;
-    if (a[i] == 0u) return 1;
-  }
-  return 1;
+  uint32_t i = 0u;
+  /*@ loop invariant within: i <= 255;
+      loop invariant same: \forall integer k; 0 <= k < i ==> a[k] == b[k] && a[k] != 0;
+      loop assigns i;
+      loop variant 255 - i; */
+  while (i < NXMEM_NAME_MAX && a[i] == b[i] && a[i] != 0u) i++;
+  return a[i] == b[i];
 }

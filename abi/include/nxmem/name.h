@@ -7,6 +7,7 @@
 #ifndef NXMEM_NAME_H
 #define NXMEM_NAME_H
 
+#include "nxmem/status.h"
 #include "nxmem/verdict.h"
 #include "nxmem_memory_abi.h"
 
@@ -16,6 +17,15 @@ extern "C" {
 
 enum { NXMEM_NAME_MAX = 255, NXMEM_NAME_BUF = 256 };
 
+#ifdef __FRAMAC__
+#define NX_NO_NUL_AMONG(b, n) (\forall integer k; 0 <= k < (n) ==> (b)[k] != 0)
+/* Two names of equal bytes, with the NUL at n. */
+#define NX_SAME_TO(a, b, n) \
+  ((a)[n] == 0 && (b)[n] == 0 && (\forall integer k; 0 <= k < (n) ==> (a)[k] == (b)[k] && (a)[k] != 0))
+#define NX_FIRST_DIFFERENCE(a, b, n) \
+  ((a)[n] != (b)[n] && (\forall integer k; 0 <= k < (n) ==> (a)[k] == (b)[k] && (a)[k] != 0))
+#define NX_ENDED_NAME(b) (\exists integer n; 0 <= n <= 255 && (b)[n] == 0 && \valid_read((b) + (0 .. n)))
+#endif
 /*
  * Judge the host's own copy of a name's first bytes.
  *
@@ -24,9 +34,48 @@ enum { NXMEM_NAME_MAX = 255, NXMEM_NAME_BUF = 256 };
  *
  * EMPTY_NAME; UNTERMINATED_NAME (no NUL among the bytes); BAD_UTF8 and CONTROL_CHARACTER at the first offending offset.
  */
+/*@ requires available: available <= NXMEM_NAME_BUF;
+    requires bytes_readable: \valid_read(bytes + (0 .. available - 1));
+    requires out_writable: \valid(length_out);
+    requires apart: \separated(length_out, bytes + (0 .. available - 1));
+    assigns *length_out;
+    ensures kept: \result.reason != NXMEM_REASON_NONE ==> *length_out == \old(*length_out);
+    behavior unterminated:
+      assumes no_nul: NX_NO_NUL_AMONG(bytes, available);
+      ensures refused: NX_VERDICT_IS(\result, NXMEM_REASON_UNTERMINATED_NAME, 0, available, 256);
+    behavior empty:
+      assumes nul_first: available > 0 && bytes[0] == 0;
+      ensures refused: NX_VERDICT_IS(\result, NXMEM_REASON_EMPTY_NAME, 0, 0, 1);
+    behavior judged:
+      assumes some_nul: !NX_NO_NUL_AMONG(bytes, available);
+      assumes not_first: bytes[0] != 0;
+      ensures judgement: NX_ACCEPTED(\result) || \result.reason == NXMEM_REASON_BAD_UTF8 ||
+                         \result.reason == NXMEM_REASON_CONTROL_CHARACTER;
+      ensures length: \result.reason == NXMEM_REASON_NONE ==>
+                      1 <= *length_out <= 255 && *length_out < available && bytes[*length_out] == 0;
+      ensures first_nul: \result.reason == NXMEM_REASON_NONE ==> NX_NO_NUL_AMONG(bytes, *length_out);
+      ensures text: \result.reason == NXMEM_REASON_NONE ==> NX_TEXT(bytes, *length_out);
+      ensures offence: \result.reason != NXMEM_REASON_NONE ==> \result.field < available && \result.needed == 0;
+      ensures before: \result.reason != NXMEM_REASON_NONE ==> NX_TEXT(bytes, \result.field);
+      ensures not_ended: \result.reason != NXMEM_REASON_NONE ==> NX_NO_NUL_AMONG(bytes, \result.field + 1);
+      ensures bad_utf8: \result.reason == NXMEM_REASON_BAD_UTF8 ==>
+                        !NX_UTF8(bytes + \result.field, available - \result.field) &&
+                        \result.found == bytes[\result.field];
+      ensures control: \result.reason == NXMEM_REASON_CONTROL_CHARACTER ==>
+                       (NX_CONTROL_BYTE(bytes[\result.field]) && \result.found == bytes[\result.field]) ||
+                       (NX_C1(bytes + \result.field, available - \result.field) &&
+                        \result.found == bytes[\result.field + 1]);
+    complete behaviors;
+    disjoint behaviors; */
 nxmem_verdict nxmem_check_name(const uint8_t *bytes, uint32_t available, uint32_t *length_out);
 
 /* 1 where two accepted names (each with its NUL inside NXMEM_NAME_BUF bytes) are the same bytes. */
+/*@ requires a_ended: NX_ENDED_NAME(a);
+    requires b_ended: NX_ENDED_NAME(b);
+    assigns \nothing;
+    ensures boolean: \result == 0 || \result == 1;
+    ensures same: \result == 1 ==> (\exists integer n; 0 <= n <= 255 && NX_SAME_TO(a, b, n));
+    ensures different: \result == 0 ==> (\exists integer n; 0 <= n <= 255 && NX_FIRST_DIFFERENCE(a, b, n)); */
 int nxmem_same_name(const uint8_t *a, const uint8_t *b);
 
 #ifdef __cplusplus
