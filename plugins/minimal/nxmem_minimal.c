@@ -4,7 +4,7 @@
  * Attackers: none by intent, but a host may be older, newer or wrong: short records, NULLs, stale ids, any thread.
  * Promise: no byte is read or written beyond what the host declared, nothing is freed twice, the unload report is true.
  *
- * Needs the wire header and a C11 library, nothing else. Tried with gcc and clang on Linux; compiled, not run, with
+ * Needs the wire header and a C11 library, nothing else (sched_yield where there is one). Tried with gcc and clang on Linux; compiled, not run, with
  * mingw-w64 for Windows. MSVC (with its C11 atomics switched on) has never been tried.
  *
  * To make it yours: a name, a mechanism id and a device of your own, then take_memory() and return_memory().
@@ -21,6 +21,7 @@
 #include <malloc.h> /* the Windows C runtime has no aligned_alloc */
 #define EXPORT __declspec(dllexport)
 #else
+#include <sched.h>
 #define EXPORT __attribute__((visibility("default")))
 #endif
 
@@ -135,8 +136,15 @@ static uint64_t spread(uint64_t id) { return id * 0x9E3779B97F4A7C15ull; }
 static part *part_of(allocator *a, uint64_t id) { return &a->parts[spread(id) >> 58]; }
 static block **chain_of(part *p, uint64_t id) { return &p->chains[(spread(id) >> 26) & (p->chain_count - 1u)]; }
 
+/* The holder may have lost its processor: with more threads than processors, spinning alone would burn whole time slices. */
+static void give_way(void) {
+#if !defined(_WIN32)
+  (void)sched_yield();
+#endif
+}
+
 static void lock(part *p) {
-  while (atomic_flag_test_and_set_explicit(&p->busy, memory_order_acquire)) continue;
+  while (atomic_flag_test_and_set_explicit(&p->busy, memory_order_acquire)) give_way();
 }
 static void unlock(part *p) { atomic_flag_clear_explicit(&p->busy, memory_order_release); }
 
