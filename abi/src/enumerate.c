@@ -33,8 +33,7 @@ int nxmem_factory_is_owed(const uintptr_t *entries, uint32_t index) {
 }
 
 nxmem_verdict nxmem_check_factories(const uintptr_t *entries, uint64_t reported) {
-  if (reported > NXMEM_FACTORIES_MAX)
-    return nx_verdict(NXMEM_REASON_TOO_MANY, 0u, reported, NXMEM_FACTORIES_MAX);
+  if (reported > NXMEM_FACTORIES_MAX) return nx_verdict(NXMEM_REASON_TOO_MANY, 0u, reported, NXMEM_FACTORIES_MAX);
   const uint32_t count = (uint32_t)reported;
   /*@ loop invariant within: i <= count;
       loop invariant owed: NX_ALL_OWED(entries, i);

@@ -112,9 +112,7 @@ uint32_t nxmem_utf8_code_point(const uint8_t *bytes, uint32_t length) {
   return (lead - 0xF0u) * 262144u + (bytes[1] - 0x80u) * 4096u + (bytes[2] - 0x80u) * 64u + (bytes[3] - 0x80u);
 }
 
-int nxmem_is_control(uint32_t code_point) {
-  return code_point < 0x20u || (code_point >= 0x7Fu && code_point <= 0x9Fu);
-}
+int nxmem_is_control(uint32_t code_point) { return code_point < 0x20u || (code_point >= 0x7Fu && code_point <= 0x9Fu); }
 
 /* Bytes before the first NUL, at most `limit`. */
 /*@ requires text_readable: \valid_read(text + (0 .. limit - 1));
@@ -133,8 +131,9 @@ static uint32_t bytes_before_nul(const uint8_t *text, uint32_t limit) {
 }
 
 /*
- * The last character boundary of `text` not above NXMEM_STATUS_MESSAGE_MAX. A character has at most three continuation bytes: where four
- * stand up to 255, the last is part of none, and a cut before any other could split one.
+ * The last character boundary of `text` not above NXMEM_STATUS_MESSAGE_MAX. A character has at most three
+ * continuation bytes: where four stand up to 255, the last is part of none, and a cut before any other could split
+ * one.
  */
 /*@ requires text_readable: length >= 256 ==> \valid_read(text + (252 .. 255));
     assigns \nothing;
@@ -217,6 +216,7 @@ void nxmem_status_take(NXMEM_UNTRUSTED NxmemStatus *src, NxmemStatus *out) {
 }
 
 #ifdef __FRAMAC__
+/* clang-format off */
 /* Words of the contracts on pieces of shown text. */
 #define NX_HEX(digit) ((digit) < 10 ? 0x30 + (digit) : 0x57 + (digit))
 #define NX_REPLACEMENT(p) \
@@ -240,6 +240,7 @@ void nxmem_status_take(NXMEM_UNTRUSTED NxmemStatus *src, NxmemStatus *out) {
 #define NX_VERBATIM_AT(o, p) \
   ((o)[0] == (p)->bytes[0] && ((p)->length > 1 ==> (o)[1] == (p)->bytes[1]) && \
    ((p)->length > 2 ==> (o)[2] == (p)->bytes[2]) && ((p)->length > 3 ==> (o)[3] == (p)->bytes[3]))
+/* clang-format on */
 #endif
 
 /*@ requires digit: value < 16;
@@ -403,7 +404,8 @@ static uint32_t show_pieces(const uint8_t *bytes, uint32_t length, uint8_t *out,
     shown_piece piece;
     next_piece(bytes + read, length - read, &piece);
     /*@ assert as_is_character: \at(NX_SHOWN_AS_IS(bytes, length), Pre) ==>
-          NX_UTF8(bytes + read, length - read) && !NX_ESCAPED_BYTE(bytes[read]) && !NX_C1(bytes + read, length - read); */
+          NX_UTF8(bytes + read, length - read) && !NX_ESCAPED_BYTE(bytes[read]) &&
+          !NX_C1(bytes + read, length - read); */
     /*@ assert as_is_piece: \at(NX_SHOWN_AS_IS(bytes, length), Pre) ==>
           NX_VERBATIM(&piece, bytes + read, piece.length) &&
           (read + piece.length < length ==> !NX_TAIL(bytes[read + piece.length])); */

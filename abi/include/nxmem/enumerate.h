@@ -16,11 +16,13 @@ extern "C" {
 enum { NXMEM_FACTORIES_MAX = 64 };
 
 #ifdef __FRAMAC__
+/* clang-format off */
 /* No NULL and no address twice among the first n entries. */
 #define NX_ALL_OWED(e, n) \
   ((\forall integer k; 0 <= k < (n) ==> (e)[k] != 0) && \
    (\forall integer j, k; 0 <= j < k && k < (n) ==> (e)[j] != (e)[k]))
 #define NX_NOT_BELOW(e, i, n) (\forall integer k; 0 <= k < (n) ==> (e)[k] != (e)[i])
+/* clang-format on */
 #endif
 /* Entries that passed to the host by an OK answer: those within the reported count and within the array. */
 /*@ assigns \nothing;

@@ -2,10 +2,11 @@
  * handle.h: slot and generation: does this handle name a live object?
  *
  * Attackers: a caller with a stale or made-up handle; a plugin that returns an invented host_ctx or allocation id.
- * Promise: a handle is never 0 and never names a slot whose generation has moved on; a slot whose generation would wrap is retired.
+ * Promise: a handle is never 0 and never names a slot whose generation has moved on; a slot whose generation would
+ * wrap is retired.
  *
- * A handle is generation * 2^32 + slot + 1. A slot's word is generation * 2^32 + users * 2^8 + state, so that one compare-and-swap
- * changes all three.
+ * A handle is generation * 2^32 + slot + 1. A slot's word is generation * 2^32 + users * 2^8 + state, so that one
+ * compare-and-swap changes all three.
  */
 #ifndef NXMEM_HANDLE_H
 #define NXMEM_HANDLE_H
@@ -29,11 +30,13 @@ typedef enum nxmem_slot_state {
 } nxmem_slot_state;
 
 #ifdef __FRAMAC__
+/* clang-format off */
 #define NX_TWO_32 4294967296
 #define NX_WORD_GENERATION(w) ((w) / NX_TWO_32)
 #define NX_WORD_USERS(w) ((w) / 256 % 16777216)
 #define NX_WORD_STATE(w) ((w) % 256)
 #define NX_SAME_GENERATION(w, h) (NX_WORD_GENERATION(w) == (h) / NX_TWO_32)
+/* clang-format on */
 #endif
 /* slot below 2^32 - 1. */
 /*@ requires nameable: slot < 4294967295;
@@ -82,7 +85,8 @@ uint32_t nxmem_word_users(uint64_t word);
 uint32_t nxmem_word_state(uint64_t word);
 
 /*
- * May the object that `handle` names be taken through this word? STALE_HANDLE (another generation), WRONG_STATE (not LIVE), IN_USE (users inside).
+ * May the object that `handle` names be taken through this word? STALE_HANDLE (another generation), WRONG_STATE (not
+ * LIVE), IN_USE (users inside).
  */
 /*@ assigns \nothing;
     behavior stale:
@@ -107,7 +111,10 @@ uint32_t nxmem_word_state(uint64_t word);
     disjoint behaviors; */
 nxmem_verdict nxmem_check_claim(uint64_t word, uint64_t handle);
 
-/* The word of a slot that becomes free: the next generation and FREE, or RETIRED with the same one where it would wrap. */
+/*
+ * The word of a slot that becomes free: the next generation and FREE, or RETIRED with the same one where it would
+ * wrap.
+ */
 /*@ assigns \nothing;
     behavior next_generation:
       assumes room: NX_WORD_GENERATION(word) < 4294967295;

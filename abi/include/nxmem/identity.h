@@ -15,10 +15,12 @@ extern "C" {
 #endif
 
 #ifdef __FRAMAC__
+/* clang-format off */
 #define NX_SAME_DEVICE(a, b) ((a).tier == (b).tier && (a).index == (b).index)
 #define NX_DEVICE_NUMBER(d) ((d).tier * 4294967296 + (d).index)
 #define NX_OTHER_DEVICE(v, found, needed) \
   NX_VERDICT_IS(v, NXMEM_REASON_OTHER_DEVICE, 24, NX_DEVICE_NUMBER(found), NX_DEVICE_NUMBER(needed))
+/* clang-format on */
 #endif
 /* UNKNOWN_TIER unless the tier is DEVICE, HOST or DISK. */
 /*@ assigns \nothing;
@@ -50,7 +52,10 @@ int nxmem_same_device(NxmemDeviceId a, NxmemDeviceId b);
     disjoint behaviors; */
 nxmem_verdict nxmem_check_device(NxmemDeviceId found, NxmemDeviceId needed);
 
-/* What each allocation, range and prefix call carries, checked before anything is touched: OTHER_MECHANISM, then OTHER_DEVICE. */
+/*
+ * What each allocation, range and prefix call carries, checked before anything is touched: OTHER_MECHANISM, then
+ * OTHER_DEVICE.
+ */
 /*@ assigns \nothing;
     behavior same:
       assumes mechanism: mechanism_id == needed_mechanism_id;

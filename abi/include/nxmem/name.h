@@ -18,6 +18,7 @@ extern "C" {
 enum { NXMEM_NAME_MAX = 255, NXMEM_NAME_BUF = 256 };
 
 #ifdef __FRAMAC__
+/* clang-format off */
 #define NX_NO_NUL_AMONG(b, n) (\forall integer k; 0 <= k < (n) ==> (b)[k] != 0)
 /* Two names of equal bytes, with the NUL at n. */
 #define NX_SAME_TO(a, b, n) \
@@ -25,6 +26,7 @@ enum { NXMEM_NAME_MAX = 255, NXMEM_NAME_BUF = 256 };
 #define NX_FIRST_DIFFERENCE(a, b, n) \
   ((a)[n] != (b)[n] && (\forall integer k; 0 <= k < (n) ==> (a)[k] == (b)[k] && (a)[k] != 0))
 #define NX_ENDED_NAME(b) (\exists integer n; 0 <= n <= 255 && (b)[n] == 0 && \valid_read((b) + (0 .. n)))
+/* clang-format on */
 #endif
 /*
  * Judge the host's own copy of a name's first bytes.

@@ -1,8 +1,8 @@
 /*
  * outcome.h: what an allocation's or a release's answer means for the books.
  *
- * Attackers: a plugin that answers OK with a NULL, misaligned or wrapping address, reports more bytes than exist, leaves its out-record unwritten, or
- * contradicts its own status.
+ * Attackers: a plugin that answers OK with a NULL, misaligned or wrapping address, reports more bytes than exist,
+ * leaves its out-record unwritten, or contradicts its own status.
  * Promise: totals never pass 2^63, a refund never exceeds what was charged, and every doubt is quarantine.
  */
 #ifndef NXMEM_OUTCOME_H
@@ -24,13 +24,15 @@ extern "C" {
 #define NXMEM_TOTAL_MAX 0x8000000000000000ull
 
 #ifdef __FRAMAC__
+/* clang-format off */
 #define NX_POWER_OF_TWO(a) ((a) != 0 && ((a) & ((a) - 1)) == 0)
 #define NX_WHOLE_RANGE(address, bytes) ((address) + (bytes) <= 0xFFFFFFFFFFFFFFFF)
 #define NX_FITS(count, total) ((count) + (total) <= 0x8000000000000000)
+/* clang-format on */
 #endif
 /*
- * Judge a caller's request before the plugin is asked: ZERO_BYTES, BAD_ALIGNMENT (zero or not a power of two), SIZE_WRAPS (bytes rounded
- * up to the alignment passes 2^64).
+ * Judge a caller's request before the plugin is asked: ZERO_BYTES, BAD_ALIGNMENT (zero or not a power of two),
+ * SIZE_WRAPS (bytes rounded up to the alignment passes 2^64).
  */
 /*@ assigns \nothing;
     behavior zero_bytes:
@@ -82,8 +84,8 @@ void nxmem_alloc_result_take(NXMEM_UNTRUSTED NxmemAllocResult *src, NxmemAllocRe
  *
  * owned_total, mapped_total  What the books hold already; at most NXMEM_TOTAL_MAX each.
  *
- * NULL_ADDRESS, MISALIGNED_ADDRESS, WRAPPING_ADDRESS (address + bytes is not below 2^64), TOTAL_TOO_LARGE. The first is never handed back (it would free
- * another owner's memory); the others are handed back once.
+ * NULL_ADDRESS, MISALIGNED_ADDRESS, WRAPPING_ADDRESS (address + bytes is not below 2^64), TOTAL_TOO_LARGE. The first
+ * is never handed back (it would free another owner's memory); the others are handed back once.
  */
 /*@ requires alignment: align != 0;
     requires owned_within: owned_total <= 0x8000000000000000;
@@ -138,8 +140,8 @@ nxmem_release_fate nxmem_judge_deallocate(uint32_t status_code);
 /*
  * release_allocation: the status and the state it wrote.
  *
- * RELEASE_QUARANTINED is quarantine, whatever the record says. OK with COMPLETE is gone, OK with FAILED is live. A failing status is live only with a
- * record left unwritten or FAILED. Everything else is quarantine.
+ * RELEASE_QUARANTINED is quarantine, whatever the record says. OK with COMPLETE is gone, OK with FAILED is live. A
+ * failing status is live only with a record left unwritten or FAILED. Everything else is quarantine.
  */
 /*@ assigns \nothing;
     behavior said_quarantined:
@@ -204,8 +206,9 @@ typedef struct nxmem_refund {
 } nxmem_refund;
 
 /*
- * Split what a gone allocation's release reports. from_charge + left == charged; from_charge + from_residual + excess == reported.
- * So a plugin whose allocations share pages may report them with whichever release unmaps them, and none can refund more than was charged.
+ * Split what a gone allocation's release reports. from_charge + left == charged; from_charge + from_residual + excess
+ * == reported. So a plugin whose allocations share pages may report them with whichever release unmaps them, and none
+ * can refund more than was charged.
  */
 /*@ requires out_writable: \valid(out);
     assigns *out;

@@ -2,7 +2,8 @@
  * status.h: building and reading NxmemStatus, and showing text that came from the other side.
  *
  * Attackers: a peer that writes lying lengths, unterminated or invalid UTF-8 text, terminal escapes.
- * Promise: built messages are cut on a character boundary with a zero tail; what is shown is printable UTF-8 on one line.
+ * Promise: built messages are cut on a character boundary with a zero tail; what is shown is printable UTF-8 on one
+ * line.
  */
 #ifndef NXMEM_STATUS_H
 #define NXMEM_STATUS_H
@@ -15,7 +16,11 @@ extern "C" {
 #endif
 
 #ifdef __FRAMAC__
-/* Words of the contracts. Reasons by the status they stand for; what is in none of these is INTERNAL_ERROR, NONE is OK. */
+/* clang-format off */
+/*
+ * Words of the contracts. Reasons by the status they stand for; what is in none of these is INTERNAL_ERROR, NONE is
+ * OK.
+ */
 #define NX_MEANS_SHORT(r) \
   ((r) == NXMEM_REASON_SHORT_HEADER || (r) == NXMEM_REASON_SHORT_TABLE || (r) == NXMEM_REASON_MISSING_SLOT || \
    (r) == NXMEM_REASON_SHORT_RESPONSE || (r) == NXMEM_REASON_SHORT_REQUEST || (r) == NXMEM_REASON_REPORT_SHORT)
@@ -64,9 +69,9 @@ extern "C" {
 #define NX_C1(b, n) ((n) >= 2 && (b)[0] == 0xC2 && 0x80 <= (b)[1] <= 0x9F)
 
 /*
- * The first n bytes of b are whole UTF-8 characters: no byte that never occurs, no tail byte in the first place, each lead byte with
- * its tails within n, and behind each character no tail byte. Said of pairs of bytes at most four apart, so that a prover
- * meets no chain of neighbours.
+ * The first n bytes of b are whole UTF-8 characters: no byte that never occurs, no tail byte in the first place, each
+ * lead byte with its tails within n, and behind each character no tail byte. Said of pairs of bytes at most four
+ * apart, so that a prover meets no chain of neighbours.
  */
 #define NX_SECOND(lead, byte) \
   (NX_TAIL(byte) && ((lead) == 0xE0 ==> (byte) >= 0xA0) && ((lead) == 0xED ==> (byte) <= 0x9F) && \
@@ -96,7 +101,10 @@ extern "C" {
 #define NX_SHOWN_AS_IS(b, n) (NX_TEXT(b, n) && (\forall integer k; 0 <= k < (n) ==> (b)[k] != 0x5C))
 
 #define NX_NO_NUL(b, n) (\forall integer k; 0 <= k < (n) ==> (b)[k] != 0)
-/* Where a text that fills the buffer is cut: before the last byte up to 255 that is no tail, 255 where the last four are tails. */
+/*
+ * Where a text that fills the buffer is cut: before the last byte up to 255 that is no tail, 255 where the last four
+ * are tails.
+ */
 #define NX_CUT(b) \
   (!NX_TAIL((b)[255]) ? 255 : !NX_TAIL((b)[254]) ? 254 : !NX_TAIL((b)[253]) ? 253 : !NX_TAIL((b)[252]) ? 252 : 255)
 /* A message that ends where it says: text without a NUL, then zeros to the end of the buffer. */
@@ -109,13 +117,19 @@ extern "C" {
   ((\forall integer k; 0 <= k < (to)->message_len ==> (to)->message[k] == (from)->message[k]) && \
    (to)->message_len <= NX_CLAMPED((from)->message_len) && \
    ((to)->message_len < NX_CLAMPED((from)->message_len) ==> (from)->message[(to)->message_len] == 0))
-/* Taken from memory that may move: which bytes of the status were loaded; none behind the one that ended the message. */
+/*
+ * Taken from memory that may move: which bytes of the status were loaded; none behind the one that ended the message.
+ */
 #define NX_STATUS_LOADED(to) \
   (NX_LOADED(NX_STATUS_AT) && NX_LOADED(NX_STATUS_AT + 4) && \
    (\forall integer k; 0 <= k < (to)->message_len ==> NX_LOADED(NX_STATUS_AT + 8 + k)) && \
    NX_NOTHING_LOADED_FROM(NX_STATUS_AT + 8 + (to)->message_len + 1) && NX_NOTHING_LOADED_FROM(NX_STATUS_AT + 263))
+/* clang-format on */
 #endif
-/* The wire status code that stands for a reason. OK for NXMEM_REASON_NONE; INTERNAL_ERROR for a reason that does not exist. */
+/*
+ * The wire status code that stands for a reason. OK for NXMEM_REASON_NONE; INTERNAL_ERROR for a reason that does not
+ * exist.
+ */
 /*@ assigns \nothing;
     behavior accepted:
       assumes none: reason == NXMEM_REASON_NONE;
@@ -152,8 +166,8 @@ extern "C" {
 uint32_t nxmem_reason_status(uint32_t reason);
 
 /*
- * Length in bytes (1 to 4) of the well-formed UTF-8 sequence at the start of `bytes`; 0 where there is none (Unicode 15, table 3-7:
- * no overlong forms, no surrogates, nothing above U+10FFFF). Looks at no more than `available` bytes.
+ * Length in bytes (1 to 4) of the well-formed UTF-8 sequence at the start of `bytes`; 0 where there is none (Unicode
+ * 15, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF). Looks at no more than `available` bytes.
  */
 /*@ requires bytes_readable: \valid_read(bytes + (0 .. available - 1));
     assigns \nothing;
@@ -213,9 +227,9 @@ uint32_t nxmem_utf8_code_point(const uint8_t *bytes, uint32_t length);
 int nxmem_is_control(uint32_t code_point);
 
 /*
- * Fill *out with a code and a message. The message ends at the first NUL of `text`, after `text_len` bytes, or at the last
- * character boundary not above NXMEM_STATUS_MESSAGE_MAX; everything behind it is zero, so no stack bytes reach the peer.
- * `text` may be NULL when text_len is 0.
+ * Fill *out with a code and a message. The message ends at the first NUL of `text`, after `text_len` bytes, or at the
+ * last character boundary not above NXMEM_STATUS_MESSAGE_MAX; everything behind it is zero, so no stack bytes reach
+ * the peer. `text` may be NULL when text_len is 0.
  */
 /*@ requires text_readable: \valid_read(text + (0 .. text_len - 1));
     requires out_writable: \valid(out);
@@ -236,8 +250,8 @@ void nxmem_status_build(NxmemStatus *out, uint32_t code, const uint8_t *text, ui
 uint32_t nxmem_status_message_len(uint32_t claimed);
 
 /*
- * Copy a status out of memory that the other side may still write, each byte once; the copy's message_len is clamped and its
- * tail zero. A NUL inside the claimed length ends the message there.
+ * Copy a status out of memory that the other side may still write, each byte once; the copy's message_len is clamped
+ * and its tail zero. A NUL inside the claimed length ends the message there.
  */
 #ifdef NXMEM_QUIET_WORLD
 /*@ requires src_readable: \valid_read(src);
@@ -259,9 +273,10 @@ uint32_t nxmem_status_message_len(uint32_t claimed);
 void nxmem_status_take(NXMEM_UNTRUSTED NxmemStatus *src, NxmemStatus *out);
 
 /*
- * Write at most capacity-1 bytes of printable one-line UTF-8 and a NUL to `out`; returns the bytes before the NUL. Invalid bytes become
- * U+FFFD, one for one; control characters and backslash become \xNN; nothing is dropped. Output that does not fit ends before the first piece
- * that does not fit. capacity at least 1; `bytes` may be NULL when length is 0.
+ * Write at most capacity-1 bytes of printable one-line UTF-8 and a NUL to `out`; returns the bytes before the NUL.
+ * Invalid bytes become U+FFFD, one for one; control characters and backslash become \xNN; nothing is dropped. Output
+ * that does not fit ends before the first piece that does not fit. capacity at least 1; `bytes` may be NULL when
+ * length is 0.
  */
 /*@ requires capacity: capacity >= 1;
     requires bytes_readable: \valid_read(bytes + (0 .. length - 1));

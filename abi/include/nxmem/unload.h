@@ -1,8 +1,10 @@
 /*
  * unload.h: may this module be unmapped?
  *
- * Attackers: a plugin that fails its report, shortens it, leaves it unwritten, or says zero while the host knows better.
- * Promise: yes only when the plugin's report and the host's own tallies are zero on every axis; otherwise the axis that forbids it.
+ * Attackers: a plugin that fails its report, shortens it, leaves it unwritten, or says zero while the host knows
+ * better.
+ * Promise: yes only when the plugin's report and the host's own tallies are zero on every axis; otherwise the axis
+ * that forbids it.
  */
 #ifndef NXMEM_UNLOAD_H
 #define NXMEM_UNLOAD_H
@@ -18,11 +20,11 @@ enum { NXMEM_UNLOAD_REPORT_BYTES = 48 };
 
 /* The host's own tallies of one module. */
 typedef struct nxmem_host_tally {
-  uint64_t allocators;    /* open */
-  uint64_t allocations;   /* live or quarantined */
-  uint64_t calls_inside;  /* host calls that are in the plugin now */
-  uint64_t held_slots;    /* callback slots that a queued release can still name */
-  uint64_t unpaid_debts;  /* objects the plugin created whose release could not be found */
+  uint64_t allocators;   /* open */
+  uint64_t allocations;  /* live or quarantined */
+  uint64_t calls_inside; /* host calls that are in the plugin now */
+  uint64_t held_slots;   /* callback slots that a queued release can still name */
+  uint64_t unpaid_debts; /* objects the plugin created whose release could not be found */
 } nxmem_host_tally;
 
 typedef enum nxmem_host_axis {
@@ -34,6 +36,7 @@ typedef enum nxmem_host_axis {
 } nxmem_host_axis;
 
 #ifdef __FRAMAC__
+/* clang-format off */
 /* The first axis that is not zero decides; an unwritten count is a refusal of its own. */
 #define NX_COUNT_REASON(count) \
   ((count) == 0xFFFFFFFFFFFFFFFF ? NXMEM_REASON_REPORT_UNWRITTEN : NXMEM_REASON_PLUGIN_HOLDS)
@@ -50,6 +53,7 @@ typedef enum nxmem_host_axis {
 #define NX_TALLY_ZERO_4(h) (NX_TALLY_ZERO_3(h) && (h)->held_slots == 0)
 #define NX_TALLY_ZERO(h) (NX_TALLY_ZERO_4(h) && (h)->unpaid_debts == 0)
 #define NX_REPORT_JUDGED(code, r) ((code) == 0 && (r)->struct_size >= 48)
+/* clang-format on */
 #endif
 /* Copy a report that the plugin may still be writing, each field once. */
 #ifdef NXMEM_QUIET_WORLD
@@ -80,8 +84,8 @@ void nxmem_unload_report_take(NXMEM_UNTRUSTED NxmemUnloadReport *src, NxmemUnloa
  * status_code  What the query returned.
  * report       Taken; pre-filled with struct_size 48 and NXMEM_UNWRITTEN_COUNT before the call.
  *
- * In this order: REPORT_FAILED; REPORT_SHORT; the first of the report's counts that is not 0, in field order: REPORT_UNWRITTEN or PLUGIN_HOLDS;
- * the first of the host's, in field order: HOST_HOLDS.
+ * In this order: REPORT_FAILED; REPORT_SHORT; the first of the report's counts that is not 0, in field order:
+ * REPORT_UNWRITTEN or PLUGIN_HOLDS; the first of the host's, in field order: HOST_HOLDS.
  */
 /*@ requires report_readable: \valid_read(report);
     requires host_readable: \valid_read(host);
