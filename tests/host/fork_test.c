@@ -199,7 +199,7 @@ static void test_beside_threads(void **state) {
   for (int i = 0; i < 2; i++)
     pthread_create(&threads[i], NULL, open_and_close, (void *)(uintptr_t)nx_plugin_copy("libnxmem_minimal.so"));
   for (int i = 0; i < 40; i++) {
-    const pid_t child = bare_fork();
+    const pid_t child = fork();
     if (child == 0) _exit(all_refused_in_child());
     assert_child_content(child);
   }
@@ -229,7 +229,7 @@ static void test_before_any_host(void **state) {
 }
 
 int main(void) {
-  alarm(100);
+  alarm(280);
   nx_suite suite = {0};
   nx_suite_add(&suite, "forked before any host", test_before_any_host, NULL);
   nx_suite_rows(&suite, ROWS(call_rows), test_call);

