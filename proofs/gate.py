@@ -190,7 +190,7 @@ def options_of(args):
     """A goal that proves does so within a second or two; a smoke test always takes its whole time with every prover."""
     return {
         "provers": "cvc4,z3,CVC5" if args.all_provers else "cvc4,z3",
-        "timeout": args.timeout or (10 if args.quick else 30),
+        "timeout": args.timeout or (20 if args.quick else 60),
         "smoke_timeout": 1 if args.quick else 2,
         "par": 2,
         "quick": args.quick,

@@ -29,15 +29,6 @@
     \valid_read(&(p)->release) && \valid_read(&(p)->virtual_backing) && \valid_read(&(p)->shared_mapping) && \
     \valid_read(&(p)->enqueue_release) && \valid_read(&(p)->drain_releases) && \
     \valid_read(&(p)->pending_release_count)))
-#define NX_ALLOCATOR_IDENTITY_COPIED(o, p) \
-  ((o)->mechanism_id == (p)->mechanism_id && (o)->device.tier == (p)->device.tier && \
-   (o)->device.index == (p)->device.index && (o)->capability_flags == (p)->capability_flags && \
-   (o)->name == (p)->name && (o)->ctx == (p)->ctx)
-#define NX_ALLOCATOR_SLOTS_COPIED(o, p) \
-  ((o)->allocate == (p)->allocate && (o)->deallocate == (p)->deallocate && (o)->retain == (p)->retain && \
-   (o)->release == (p)->release && (o)->virtual_backing == (p)->virtual_backing && \
-   (o)->shared_mapping == (p)->shared_mapping && (o)->enqueue_release == (p)->enqueue_release && \
-   (o)->drain_releases == (p)->drain_releases && (o)->pending_release_count == (p)->pending_release_count)
 #define NX_ALLOCATOR_COMPLETE(t) \
   ((t)->allocate != \null && (t)->deallocate != \null && (t)->retain != \null && (t)->release != \null && \
    (t)->mechanism_id != 0)
