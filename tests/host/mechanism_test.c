@@ -127,6 +127,55 @@ static void test_driven(void **state) {
   nx_host_gone(host);
 }
 
+/* ---- Real plugins under older and poorer hosts ---------------------------------------------------------------------- */
+
+typedef struct host_row {
+  const char *name;
+  nx_modes modes;
+  const char *library, *mechanism;
+  uint32_t minor_max;
+  uint64_t flags;
+  uint64_t structured, plain; /* calls of release_allocation and deallocate; minimal does not say */
+} host_row;
+
+#define SCRIPTED "libnxmem_scripted.so"
+#define MINIMAL "libnxmem_minimal.so"
+
+static const host_row host_rows[] = {
+    {"1.1 host, eager", 0, SCRIPTED, "eager", 1, 31, 1, 0},
+    {"1.0 host, eager", 0, SCRIPTED, "eager", 0, 31, 0, 1},
+    {"1.1 host without structured release, eager", 0, SCRIPTED, "eager", 1, 15, 0, 1},
+    {"1.1 host with the allocator alone, eager", 0, SCRIPTED, "eager", 1, 1, 0, 1},
+    {"1.1 host, legacy-1-0", 0, SCRIPTED, "legacy-1-0", 1, 31, 0, 1},
+    {"1.0 host, legacy-1-0", 0, SCRIPTED, "legacy-1-0", 0, 31, 0, 1},
+    {"1.0 host, poisoned-tail", 0, SCRIPTED, "poisoned-tail", 0, 31, 0, 1},
+    {"1.0 host, ahead", 0, SCRIPTED, "ahead", 0, 31, 0, 1},
+    {"1.1 host, minimal", 0, MINIMAL, "minimal", 1, 31, 0, 0},
+    {"1.0 host, minimal", 0, MINIMAL, "minimal", 0, 1, 0, 0},
+};
+
+static void test_host_level(void **state) {
+  const nx_case *c = *state;
+  const host_row *row = c->row;
+  nx_observe();
+  const char *path = nx_plugin_copy(row->library);
+  nxmem_host host = nx_host_of_level(c->mode, row->minor_max, row->flags);
+  nxmem_plugin plugin = nx_must_open(host, path);
+  nxmem_allocator allocator = nx_must_open_mechanism(plugin, row->mechanism);
+  nxmem_allocation allocation = nx_must_allocate(allocator, 6912, 256);
+  memset(allocation.ptr, 0x77, 6912);
+  nx_must_release(allocator, allocation);
+  assert_int_equal(nx_counts(host).owned_bytes, 0);
+  assert_int_equal(nx_counts(host).mapped_bytes, 0);
+  assert_int_equal(nx_seen[NX_PROBE_RELEASE_ALLOCATION_CALLS], row->structured);
+  assert_int_equal(nx_seen[NX_PROBE_DEALLOCATE_CALLS], row->plain);
+  nx_must_close(allocator);
+  nx_must_unload(plugin, path);
+  nx_assert_books_closed();
+  assert_int_equal(nx_counts(host).contract_violations, 0);
+  nx_host_gone(host);
+}
+
 /* ---- Tables the test writes itself --------------------------------------------------------------------------------- */
 
 typedef struct table_row {
@@ -378,6 +427,7 @@ int main(void) {
   nx_suite suite = {0};
   nx_suite_modes(&suite, ROWS(refused_rows), test_scripted_refused);
   nx_suite_modes(&suite, ROWS(driven_rows), test_driven);
+  nx_suite_modes(&suite, ROWS(host_rows), test_host_level);
   nx_suite_modes(&suite, ROWS(table_rows), test_table);
   nx_suite_modes(&suite, ROWS(asked_rows), test_asked);
   nx_suite_modes(&suite, ROWS(device_rows), test_device);

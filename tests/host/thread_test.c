@@ -287,7 +287,7 @@ static void *open_and_unload(void *me) {
     expect(r == NXMEM_OK);
     if (r != NXMEM_OK) return NULL;
     nxmem_allocator allocator;
-    const nxmem_open_options options = {.mechanism = "eager"};
+    const nxmem_open_options options = {.mechanism = "puppet"};
     r = nxmem_allocator_open(own, &options, &allocator, NULL);
     expect(r == NXMEM_OK || r == NXMEM_ERR_BUSY);
     if (r == NXMEM_OK) expect(nxmem_allocator_close(allocator, 0, NULL) == NXMEM_OK);
@@ -300,15 +300,15 @@ static void *open_and_unload(void *me) {
 static void open_all(nxmem_fetch_mode mode, int one_file) {
   void *held[THREADS] = {NULL};
   get_ready();
-  nx_observe();
   race.stage.host = nx_host_in(mode);
-  for (int i = 0; i < THREADS; i++) paths[i] = one_file && i > 0 ? paths[0] : nx_plugin_copy("libnxmem_scripted.so");
+  for (int i = 0; i < THREADS; i++) paths[i] = one_file && i > 0 ? paths[0] : nx_puppet_copy();
   for (int i = 0; i < THREADS && LOADER_IS_UNSEEN; i++) held[i] = dlopen(paths[i], RTLD_NOW);
   run_threads(open_and_unload);
   for (int i = 0; i < THREADS && LOADER_IS_UNSEEN; i++) dlclose(held[i]);
   for (int i = 0; i < THREADS; i++) assert_false(nx_is_mapped(paths[i]));
   assert_int_equal(nx_counts(race.stage.host).open_plugins, 0);
-  nx_assert_books_closed();
+  assert_int_equal(nx_puppet_factory_releases(), nx_puppet_calls(NX_IN_CREATE));
+  assert_int_equal(nx_puppet_calls(NX_IN_RELEASE), nx_puppet_calls(NX_IN_OPEN));
   nx_host_gone(race.stage.host);
 }
 
