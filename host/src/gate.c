@@ -34,14 +34,7 @@ static void prefill(NxmemUnloadReport *report) {
   report->queued_releases = NXMEM_UNWRITTEN_COUNT;
 }
 
-nxmem_verdict nx_gate_ask(nx_module *module, nxmem_unload_info *info) {
-  NxmemUnloadReport report;
-  prefill(&report);
-  const NxmemStatus status = module->image.query_unload(&report);
-  NxmemStatus taken;
-  info->plugin_status = nx_take_answer(&status, &taken);
-  nxmem_unload_report_take(&report, &info->plugin);
-
+static nxmem_host_tally take_tally(nx_module *module) {
   const nxmem_host_tally tally = {
       .allocators = atomic_load(&module->allocators),
       .allocations = nx_module_allocations(module),
@@ -49,11 +42,31 @@ nxmem_verdict nx_gate_ask(nx_module *module, nxmem_unload_info *info) {
       .held_slots = 0,
       .unpaid_debts = atomic_load(&module->unpaid_debts),
   };
-  info->host_allocators = tally.allocators;
-  info->host_allocations = tally.allocations;
-  info->host_calls_inside = tally.calls_inside;
-  info->host_held_slots = tally.held_slots;
-  info->host_unpaid_debts = tally.unpaid_debts;
+  return tally;
+}
+
+static void note_tally(const nxmem_host_tally *tally, nxmem_unload_info *info) {
+  info->host_allocators = tally->allocators;
+  info->host_allocations = tally->allocations;
+  info->host_calls_inside = tally->calls_inside;
+  info->host_held_slots = tally->held_slots;
+  info->host_unpaid_debts = tally->unpaid_debts;
+}
+
+/*
+ * The host's tallies first, then the plugin: with nobody inside once the gate is shut, nothing can begin in the plugin any more that its
+ * report would miss. The other way round a call could start work after the report and be gone before the count
+ * (proofs/models/unload_gate.pml, ASK_BEFORE_COUNT).
+ */
+nxmem_verdict nx_gate_ask(nx_module *module, nxmem_unload_info *info) {
+  const nxmem_host_tally tally = take_tally(module); /* U2 */
+  note_tally(&tally, info);
+  NxmemUnloadReport report;
+  prefill(&report);
+  const NxmemStatus answer = module->image.query_unload(&report); /* U3 */
+  NxmemStatus status;
+  info->plugin_status = nx_take_answer(&answer, &status);
+  nxmem_unload_report_take(&report, &info->plugin);
   const nxmem_verdict v = nxmem_judge_unload(info->plugin_status, &info->plugin, &tally);
   info->reason = v.reason;
   info->axis = v.field;

@@ -12,14 +12,15 @@ report() { # ok|not_ok TEXT
   if [ "$1" = ok ]; then printf 'ok %d - %s\n' "$row" "$2"; else printf 'not ok %d - %s\n' "$row" "$2"; failed=1; fi
 }
 
-# explore MODEL VARIANT: sets errors and states, or errors=none where it could not be run.
+# explore MODEL VARIANT: sets errors, states and broken (the assertion that failed), or errors=none where it could not be run.
 explore() {
   local folder=$work/$1-${2:-right}
   mkdir -p "$folder"
-  errors=none states=0
+  errors=none states=0 broken=
   (cd "$folder" && spin ${2:+-D"$2"} -a "$here/$1.pml" && gcc -O1 -w -DSAFETY -DNOREDUCE -o pan pan.c && ./pan -m100000) >"$folder/log" 2>&1 || return
   grep -q 'max search depth too small' "$folder/log" && return
   errors=$(sed -n 's/.*errors: \([0-9]*\).*/\1/p' "$folder/log")
+  broken=$(sed -n 's/.*assertion violated \(.*\) (at depth.*/\1/p' "$folder/log")
   states=$(sed -n 's/^ *\([0-9]*\) states, stored.*/\1/p' "$folder/log")
 }
 
@@ -34,10 +35,11 @@ for model in $models; do
   if [ "$errors" = 0 ]; then report ok "$model: holds in all $states states"; else report not_ok "$model: errors: $errors"; fi
   for variant in $(variants_of "$model"); do
     explore "$model" "$variant"
-    case "$errors" in
-      0 | none) report not_ok "$model: $variant is not refuted (errors: $errors)" ;;
-      *) report ok "$model: $variant refuted" ;;
-    esac
+    if [ -n "$broken" ]; then
+      report ok "$model: $variant refuted: $broken"
+    else
+      report not_ok "$model: $variant breaks no assertion (errors: $errors)"
+    fi
   done
 done
 exit "$failed"
