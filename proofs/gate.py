@@ -29,8 +29,8 @@ def read(path):
         return file.read()
 
 
-def load_targets(root, only):
-    """The table's targets; with `only`, those whose source or function names match, reduced to them."""
+def load_targets(root, only, world):
+    """The table's targets; with `only`, those whose source or function names match, reduced to them; with `world`, its own."""
     targets = tomllib.loads(read(f"{root}/proofs/targets.toml"))["target"]
     kept = []
     for target in targets:
@@ -39,7 +39,7 @@ def load_targets(root, only):
         base = os.path.basename(target["source"])
         chosen = [f for f in target["functions"]
                   if not only or any(fnmatch.fnmatch(f["name"], o) or o in (base, target["source"]) for o in only)]
-        if chosen:
+        if chosen and world in (None, target["world"]):
             names = [f["name"] for f in chosen]
             kept.append(dict(target, functions=chosen, names=names, title=f"{base} {target['world']}"))
     return targets, kept
@@ -229,6 +229,7 @@ def parse_arguments():
     parser.add_argument("--quick", action="store_true", help="shorter times, smoke tests of contracts and loops only; the same goals")
     parser.add_argument("--all-provers", action="store_true", help="each goal Qed leaves open needs two of three provers")
     parser.add_argument("--only", action="append", metavar="FILE|FUNCTION", help="a source's base name or a function pattern")
+    parser.add_argument("--world", choices=sorted(gate_run.WORLDS), help="only this world's targets")
     parser.add_argument("--json", metavar="FILE", help="write a record of the run")
     parser.add_argument("--update-floors", action="store_true", help="record this run's goal numbers in targets.toml")
     parser.add_argument("--timeout", type=int, help="prover seconds per goal")
@@ -241,7 +242,7 @@ def parse_arguments():
 def main():
     args = parse_arguments()
     root = os.path.abspath(args.root)
-    all_targets, targets = load_targets(root, args.only)
+    all_targets, targets = load_targets(root, args.only, args.world)
     if not targets:
         print(f"nothing in targets.toml matches {args.only}", file=sys.stderr)
         return 3

@@ -8,16 +8,18 @@
  * Property: no host call and no thread of the plugin runs plugin code once the module is unmapped; it is unmapped at most once.
  * Assumed: the plugin's report counts its own threads truly (SOUNDNESS.md: a host cannot check it).
  *
- * Broken on purpose, each refuted: LOOK_BEFORE_COUNT, COUNT_BEFORE_SHUT, ASK_BEFORE_COUNT, NO_HOST_HALF, NO_PLUGIN_HALF, NO_CLAIM.
+ * Broken on purpose, each refuted: LOOK_BEFORE_COUNT, COUNT_BEFORE_SHUT, ASK_BEFORE_COUNT, ALLOCATORS_FIRST, NO_HOST_HALF, NO_PLUGIN_HALF, NO_CLAIM.
  */
 mtype = { READY, UNLOADING, GONE };
 mtype state = READY;
 byte inside = 0;        /* host calls counted in */
+byte allocators = 0;    /* open allocators: calls through them are not counted in the module */
+bool opened = false;
 byte plugin_work = 0;   /* what the plugin's report counts: its own threads at work */
 bool start_work = false;
 bool mapped = true;
 
-proctype caller(bool starts_thread) {
+proctype caller(bool starts_thread; bool opens_allocator) {
   mtype seen;
 #ifdef LOOK_BEFORE_COUNT
   seen = state;
@@ -33,10 +35,23 @@ proctype caller(bool starts_thread) {
      :: starts_thread -> plugin_work++; start_work = true
      :: else -> skip
      fi;
-     assert(mapped)     /* still in plugin code until it returns */
+     assert(mapped);    /* still in plugin code until it returns */
+     if
+     :: opens_allocator -> allocators++; opened = true
+     :: else -> skip
+     fi
   :: else -> skip       /* refused */
   fi;
   inside--              /* E4 */
+}
+
+/* Calls through an open allocator, then its close: the plugin's release runs before the count falls. */
+proctype allocator_user() {
+end:
+  (opened);
+  assert(mapped);
+  assert(mapped);
+  allocators--
 }
 
 /* A thread of the plugin: begun by a call, counted in the report before that call returns; it may call back into the host, whose tables are never unmapped. */
@@ -53,6 +68,7 @@ proctype unloader() {
   byte counted = 0;
 #ifdef COUNT_BEFORE_SHUT
   counted = inside;
+  counted = counted + allocators;
 #endif
 #ifdef NO_CLAIM
   if
@@ -70,9 +86,16 @@ proctype unloader() {
 #ifdef ASK_BEFORE_COUNT
   reported = plugin_work;
   counted = inside;
+  counted = counted + allocators;
+#else
+#ifdef ALLOCATORS_FIRST
+  counted = allocators;
+  counted = counted + inside;
 #else
 #ifndef COUNT_BEFORE_SHUT
-  counted = inside;     /* U2 */
+  counted = inside;     /* U2: calls inside, then what they may have left */
+  counted = counted + allocators;
+#endif
 #endif
   reported = plugin_work; /* U3 */
 #endif
@@ -95,8 +118,9 @@ refused:
 
 init {
   atomic {
-    run caller(true);
-    run caller(false);
+    run caller(true, false);
+    run caller(false, true);
+    run allocator_user();
     run plugin_thread();
     run unloader();
     run unloader()
