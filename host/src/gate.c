@@ -34,14 +34,17 @@ static void prefill(NxmemUnloadReport *report) {
   report->queued_releases = NXMEM_UNWRITTEN_COUNT;
 }
 
+/*
+ * Calls inside first: once the gate is shut and nobody is inside, the others can only fall. A call that is seen inside may still add to them before
+ * it leaves; read the other way round, both could be missed.
+ */
 static nxmem_host_tally take_tally(nx_module *module) {
-  const nxmem_host_tally tally = {
-      .allocators = atomic_load(&module->allocators),
-      .allocations = nx_module_allocations(module),
-      .calls_inside = atomic_load(&module->inside),
-      .held_slots = 0,
-      .unpaid_debts = atomic_load(&module->unpaid_debts),
-  };
+  nxmem_host_tally tally;
+  tally.calls_inside = atomic_load(&module->inside);
+  tally.allocators = atomic_load(&module->allocators);
+  tally.allocations = nx_module_allocations(module); /* after allocators: a closing one leaves its quarantine with the module first */
+  tally.unpaid_debts = atomic_load(&module->unpaid_debts);
+  tally.held_slots = 0;
   return tally;
 }
 
