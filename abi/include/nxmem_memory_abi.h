@@ -118,7 +118,10 @@ typedef struct NxmemAllocRequest {
   uint64_t committed_range_count;         /* @56 */
 } NxmemAllocRequest;
 
-/* An out-record: struct_size on entry is the room the caller offers; the callee writes no further. */
+/*
+ * An out-record: struct_size on entry is the room the caller offers; the callee writes no further. Both counts must be written on success; they
+ * may be smaller than what was asked for.
+ */
 /* @record NxmemAllocResult 32 8 */
 typedef struct NxmemAllocResult {
   uint32_t struct_size;  /* @0 */
@@ -214,7 +217,7 @@ typedef struct NxmemOpenRequest {
   uint32_t struct_size;                       /* @0 */
   uint32_t abi_minor;                         /* @4 the negotiated ceiling */
   NxmemDeviceId device;                       /* @8 */
-  uint64_t required_capability_flags;         /* @16 */
+  uint64_t required_capability_flags;         /* @16 ALLOCATOR is always among them */
   const struct NxmemHostCallbacks *callbacks; /* @24 valid for the allocator's life and every queued release's */
 } NxmemOpenRequest;
 
@@ -331,6 +334,11 @@ typedef struct NxmemAllocatorFactoryVtable {
 } NxmemAllocatorFactoryVtable;
 
 /* ---- What a plugin exports: all three, by these names ---------------------------------------------------------- */
+
+/*
+ * Each must be visible in the library: with -fvisibility=hidden mark its definition __attribute__((visibility("default"))), on Windows
+ * __declspec(dllexport); in C++ define it at global scope.
+ */
 
 NxmemStatus NxmemNegotiate(const NxmemNegotiateRequest *request, NxmemNegotiateResponse *response);
 NxmemStatus NxmemCreateAllocatorFactories(const NxmemAllocatorFactoryVtable **out_factories, uint64_t max_factories,
