@@ -4,9 +4,12 @@
  * Attackers played: invented handles; threads that take and give the same slots; a slot that is used 2^32 times.
  * Promise: one owner per slot at a time, no handle twice, no memory touched that is not a slot.
  */
+#define _GNU_SOURCE
 #include "slots.h"
 
 #include <pthread.h>
+#include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "hosttest.h"
@@ -129,6 +132,7 @@ enum { THREADS = 8, ROUNDS = 20000, HOLD = 3 };
 
 static nx_table shared = NX_TABLE(thing, 1);
 static _Atomic uint64_t takes, clashes;
+static _Atomic int working;
 
 /* Take a few, own each alone, give them back in another order than they came. */
 static void *take_and_give(void *argument) {
@@ -146,14 +150,34 @@ static void *take_and_give(void *argument) {
       nx_table_give(&shared, &t->slot);
     }
   }
+  atomic_fetch_sub(&working, 1);
   return NULL;
+}
+
+/* Stands still wherever the signal finds it: also between looking at the free list's head and replacing it. */
+static void stand_still(int signal_number) {
+  (void)signal_number;
+  const struct timespec a_while = {0, 20000};
+  (void)nanosleep(&a_while, NULL);
+}
+
+static void interrupt_all(const pthread_t *threads) {
+  for (uint32_t i = 0; atomic_load(&working) > 0; i++) {
+    (void)pthread_kill(threads[i % THREADS], SIGUSR1);
+    const struct timespec a_while = {0, 5000};
+    (void)nanosleep(&a_while, NULL);
+  }
 }
 
 /* If a slot were handed to two threads, or lost, the generations would not add up to the takes. */
 static void test_threads(void **state) {
   (void)state;
   pthread_t threads[THREADS];
+  const struct sigaction action = {.sa_handler = stand_still, .sa_flags = SA_RESTART};
+  assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
+  atomic_store(&working, THREADS);
   for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, take_and_give, (void *)(uintptr_t)(i + 1));
+  interrupt_all(threads);
   for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
   assert_int_equal(atomic_load(&clashes), 0);
   assert_int_equal(atomic_load(&takes), THREADS * ROUNDS * HOLD);
