@@ -40,7 +40,7 @@ typedef enum nxmem_result {
   NXMEM_OK = 0,
   NXMEM_ERR_INVALID_ARGUMENT = 1,        /* the caller's own argument */
   NXMEM_ERR_CANNOT_OPEN = 2,             /* no such file, not a regular file, or the loader refused it */
-  NXMEM_ERR_MISSING_SYMBOL = 3,          /* one of the three exports is absent */
+  NXMEM_ERR_MISSING_SYMBOL = 3,          /* one of the three exports is absent, or no function */
   NXMEM_ERR_NEGOTIATION = 4,             /* no version or capability set that both sides hold, or a lying answer */
   NXMEM_ERR_CONTRACT = 5,                /* the plugin broke the wire contract */
   NXMEM_ERR_UNREADABLE_MEMORY = 6,       /* a pointer the plugin gave leads nowhere */
@@ -50,7 +50,7 @@ typedef enum nxmem_result {
   NXMEM_ERR_BUSY = 10,                   /* something is still live, or a call is inside; try again later */
   NXMEM_ERR_STALE_HANDLE = 11,           /* the handle names nothing that is open */
   NXMEM_ERR_WRONG_OWNER = 12,            /* the allocation belongs to another allocator */
-  NXMEM_ERR_MISMATCH = 13,               /* size or alignment differ from what was allocated */
+  NXMEM_ERR_MISMATCH = 13,               /* size, alignment or address differ from what was allocated */
   NXMEM_ERR_QUARANTINED = 14,            /* removed for good; its bytes stay charged */
   NXMEM_ERR_OUT_OF_MEMORY = 15,          /* the host's own memory or tables are exhausted */
   NXMEM_ERR_FORKED = 16                  /* a forked child of the process that created the host */
@@ -82,7 +82,7 @@ typedef struct nxmem_allocation {
 /* A stable word for a code ("contract", "busy"), or "unknown". [any-thread] */
 NXMEM_PUBLIC const char *nxmem_result_name(nxmem_result result);
 
-/* A phrase for an nxmem_reason ("table shorter than its level needs"), or "unknown". [any-thread] */
+/* A phrase for an nxmem_reason ("pointer is NULL"), or "unknown". [any-thread] */
 NXMEM_PUBLIC const char *nxmem_reason_text(uint32_t reason);
 
 /* The wire name of a status code without its prefix ("SHORT_STRUCT"), or "unknown". [any-thread] */
@@ -124,7 +124,7 @@ typedef struct nxmem_host_counts {
   uint64_t quarantined_bytes;    /* their requested bytes */
   uint64_t owned_bytes;          /* charged now */
   uint64_t mapped_bytes;         /* charged now */
-  uint64_t contract_violations;  /* answers that the core refused */
+  uint64_t contract_violations;  /* answers that the core refused, unload reports that are short or unwritten among them */
   uint64_t refused_callbacks;    /* callbacks for work not outstanding, and those of the whole process whose context names nothing */
   uint64_t unpaid_debts;         /* objects whose release could not be found */
   uint64_t forced_leaks;         /* modules kept mapped for good */
@@ -238,7 +238,7 @@ typedef struct nxmem_open_options {
  * Open a mechanism that a loaded plugin published.
  *
  * NXMEM_ERR_UNKNOWN_MECHANISM       no such name, or several devices and none named; the message lists what there is.
- * NXMEM_ERR_CONTRACT                the plugin's table was refused; its state has been given back.
+ * NXMEM_ERR_CONTRACT                the plugin's table was refused; its state has been given back, or the message and unpaid_debts say that it could not be.
  * NXMEM_ERR_UNREADABLE_MEMORY       its table could not be read; where that hides the release slot, the debt is counted and the module stays mapped.
  * NXMEM_ERR_UNSUPPORTED_CAPABILITY  a required capability is not effective.
  * NXMEM_ERR_PLUGIN, OUT_OF_MEMORY, BUSY (unload under way)
@@ -305,9 +305,10 @@ typedef struct nxmem_release_options {
  *
  * options  NULL: nothing named.
  *
+ * NXMEM_OK                gone; also where the plugin's byte count was refused: contract_violations counts it.
  * NXMEM_ERR_STALE_HANDLE  not a live allocation.
  * NXMEM_ERR_WRONG_OWNER   live, but of another allocator; the plugin is not asked.
- * NXMEM_ERR_MISMATCH      named size or alignment is wrong; nothing changed.
+ * NXMEM_ERR_MISMATCH      named size or alignment is wrong, or ptr is not what was handed out; nothing changed.
  * NXMEM_ERR_PLUGIN        the plugin refused: still live, may be tried again.
  * NXMEM_ERR_QUARANTINED   gone from the caller's hands for good; its bytes stay charged.
  *

@@ -48,6 +48,7 @@ static void quarantine(nx_allocator *a, nx_allocation *record) {
 /* What a release slot answered, read once. */
 typedef struct release_answer {
   nxmem_release_fate fate;
+  uint32_t state;    /* NXMEM_RELEASE_...; of a plain release FAILED, which adds nothing to its status */
   uint64_t reported; /* unmapped bytes */
   NxmemStatus status;
 } release_answer;
@@ -64,6 +65,7 @@ static void release_structured(nx_allocator *a, const NxmemAllocation *allocatio
   const uint32_t code = nx_take_answer(&answer, &out->status);
   NxmemReleaseOutcome taken;
   nxmem_outcome_take(&outcome, &taken);
+  out->state = taken.state;
   out->reported = taken.unmapped_bytes;
   out->fate = nxmem_judge_release(code, taken.state);
   if (code == NXMEM_STATUS_OK && out->fate == NXMEM_FATE_LIVE) out->status = taken.failure;
@@ -72,6 +74,7 @@ static void release_structured(nx_allocator *a, const NxmemAllocation *allocatio
 static void release_plain(nx_allocator *a, const NxmemAllocation *allocation, release_answer *out) {
   uint64_t unmapped = NXMEM_UNWRITTEN_COUNT;
   const NxmemStatus answer = a->table.deallocate(a->table.ctx, allocation, &unmapped);
+  out->state = NXMEM_RELEASE_FAILED;
   out->fate = nxmem_judge_deallocate(nx_take_answer(&answer, &out->status));
   out->reported = *(volatile uint64_t *)&unmapped;
 }
@@ -107,17 +110,35 @@ static void settle(nx_allocator *a, nx_allocation *record, const release_answer 
   atomic_fetch_sub(&a->live, 1u);
 }
 
+/* Where status and state do not explain each other. */
+static const char *state_words(const release_answer *answer) {
+  const int failed = answer->status.code != NXMEM_STATUS_OK;
+  switch (answer->state) {
+    case NXMEM_RELEASE_COMPLETE:
+      return failed ? ", outcome.state is COMPLETE beside a failure" : "";
+    case NXMEM_RELEASE_QUARANTINED:
+      return ", outcome.state is QUARANTINED";
+    case NXMEM_RELEASE_FAILED:
+      return failed ? "" : ", outcome.state is FAILED and outcome.failure gives no reason";
+    case NXMEM_UNWRITTEN_STATE:
+      return failed ? "" : ", outcome.state was left unwritten";
+    default:
+      return ", outcome.state is none that exists";
+  }
+}
+
 static nxmem_result release_claimed(nx_allocator *a, nx_allocation *record, nxmem_error *error) {
   release_answer answer;
   enter_release(a, record, &answer);
   if (answer.fate == NXMEM_FATE_LIVE) {
-    const nxmem_result r = nx_fail_status(error, NXMEM_ERR_PLUGIN, &answer.status, "release: still live");
+    const nxmem_result r =
+        nx_fail_status(error, NXMEM_ERR_PLUGIN, &answer.status, "release: still live%s", state_words(&answer));
     nx_slot_set(&record->slot, NXMEM_SLOT_LIVE);
     return r;
   }
   settle(a, record, &answer);
   if (answer.fate == NXMEM_FATE_GONE) return NXMEM_OK;
-  return nx_fail_status(error, NXMEM_ERR_QUARANTINED, &answer.status, "release: quarantined");
+  return nx_fail_status(error, NXMEM_ERR_QUARANTINED, &answer.status, "release: quarantined%s", state_words(&answer));
 }
 
 static nxmem_result refuse_claim(nxmem_verdict v, nxmem_error *error) {
@@ -277,7 +298,8 @@ static nxmem_result allocate_into(nx_allocator *a, nx_allocation *record, uint64
   if (v.reason != NXMEM_REASON_NONE) {
     count_violation(a);
     undo(a, record, v);
-    return nx_fail_verdict(error, NXMEM_ERR_CONTRACT, v, "allocate %" PRIu64 " bytes", bytes);
+    return nx_fail_in(error, NXMEM_ERR_CONTRACT, v, (nx_context){.record = NX_RECORD_RESULT},
+                      "allocate %" PRIu64 " bytes", bytes);
   }
   put(&record->owned, result.owned_bytes);
   put(&record->mapped, result.mapped_bytes);

@@ -37,11 +37,12 @@ static int matches(const nx_factory *factory, const nxmem_open_options *options)
 /* "a, b, c": as many as fit. */
 static void list_mechanisms(const nx_module *module, char *out, size_t room) {
   size_t used = 0;
-  out[0] = '\0';
+  (void)snprintf(out, room, "none");
   for (uint32_t i = 0; i < module->factory_count && used < room; i++) {
     const nx_factory *f = &module->factories[i];
-    const int n = snprintf(out + used, room - used, "%s%s (%" PRIu32 ":%" PRIu32 ")", i == 0 ? "" : ", ",
-                           (const char *)f->name, f->table.device.tier, f->table.device.index);
+    char device[NX_DEVICE_TEXT];
+    nx_device_text(f->table.device, device);
+    const int n = snprintf(out + used, room - used, "%s%s (%s)", i == 0 ? "" : ", ", (const char *)f->name, device);
     if (n < 0) return;
     used += (size_t)n;
   }
@@ -58,23 +59,17 @@ static nxmem_result find_factory(opening *o) {
   char list[512];
   list_mechanisms(o->module, list, sizeof list);
   if (hits == 0)
-    return nx_fail(o->error, NXMEM_ERR_UNKNOWN_MECHANISM, "open %s: no such mechanism on that device; there is: %s",
-                   o->options->mechanism, list);
+    return nx_fail(o->error, NXMEM_ERR_UNKNOWN_MECHANISM, "open %s: no such mechanism%s; there is: %s",
+                   o->options->mechanism, o->options->device == NULL ? "" : " on that device", list);
   return nx_fail(o->error, NXMEM_ERR_UNKNOWN_MECHANISM,
-                 "open %s: %" PRIu32 " devices carry that name and none was chosen; there is: %s",
+                 "open %s: %" PRIu32 " devices carry that name, set options.device to one; there is: %s",
                  o->options->mechanism, hits, list);
 }
 
-static nxmem_result violation(opening *o, nxmem_verdict v, const char *what) {
+static nxmem_result violation(opening *o, nxmem_verdict v, nx_record record, const char *what) {
   nx_count(&o->host->violations);
-  return nx_fail_verdict(o->error, nx_result_of(v), v, "open %s: %s", o->options->mechanism, what);
-}
-
-/* The same, naming the field of the allocator table. */
-static nxmem_result violation_at(opening *o, nxmem_verdict v, const char *what) {
-  char named[64];
-  (void)snprintf(named, sizeof named, "%s, %s", what, nx_allocator_field(v.field));
-  return violation(o, v, named);
+  return nx_fail_in(o->error, nx_result_of(v), v, (nx_context){.record = record}, "open %s: %s", o->options->mechanism,
+                    what);
 }
 
 /* Enter the plugin. On NXMEM_OK one release is owed and *table_out is what it published. */
@@ -110,7 +105,7 @@ static nxmem_result take_table(opening *o, const NxmemAllocatorVtable *published
   }
   char what[64];
   (void)snprintf(what, sizeof what, "allocator table at %p", (const void *)published);
-  return violation(o, v, what);
+  return violation(o, v, NX_RECORD_NONE, what);
 }
 
 static nxmem_verdict take_backing(opening *o) {
@@ -134,11 +129,11 @@ static nxmem_verdict take_sharing(opening *o) {
 static nxmem_result judge_capability_tables(opening *o) {
   if ((o->allocator->effective & NXMEM_CAP_VIRTUAL_BACKING) != 0) {
     const nxmem_verdict v = take_backing(o);
-    if (v.reason != NXMEM_REASON_NONE) return violation(o, v, "virtual backing table");
+    if (v.reason != NXMEM_REASON_NONE) return violation(o, v, NX_RECORD_NONE, "virtual backing table");
   }
   if ((o->allocator->effective & NXMEM_CAP_SHARED_MAPPING) != 0) {
     const nxmem_verdict v = take_sharing(o);
-    if (v.reason != NXMEM_REASON_NONE) return violation(o, v, "shared mapping table");
+    if (v.reason != NXMEM_REASON_NONE) return violation(o, v, NX_RECORD_NONE, "shared mapping table");
   }
   return NXMEM_OK;
 }
@@ -146,13 +141,16 @@ static nxmem_result judge_capability_tables(opening *o) {
 static nxmem_result judge_table(opening *o) {
   nx_allocator *a = o->allocator;
   nxmem_verdict v = nxmem_check_allocator(&a->table);
-  if (v.reason != NXMEM_REASON_NONE) return violation_at(o, v, "allocator table");
+  if (v.reason != NXMEM_REASON_NONE) return violation(o, v, NX_RECORD_ALLOCATOR, "allocator table");
   v = nxmem_check_device(a->table.device, o->factory->table.device);
   v.field = (uint32_t)offsetof(NxmemAllocatorVtable, device); /* the core names an allocation's field */
-  if (v.reason != NXMEM_REASON_NONE) return violation(o, v, "allocator for a device nobody asked for");
+  if (v.reason != NXMEM_REASON_NONE)
+    return violation(o, v, NX_RECORD_ALLOCATOR, "allocator for a device nobody asked for");
   v = nxmem_check_capabilities(&a->table, o->declared_minor, o->module->agreed.agreed_minor,
                                o->module->agreed.capability_flags, &a->effective);
-  if (v.reason != NXMEM_REASON_NONE) return violation_at(o, v, "capabilities");
+  if (v.reason != NXMEM_REASON_NONE)
+    return violation(o, v, NX_RECORD_ALLOCATOR,
+                     o->declared_minor == 0 ? "capabilities of a table whose abi_minor is 0" : "capabilities");
   v = nxmem_check_required(a->effective, o->options->required_capability_flags);
   if (v.reason != NXMEM_REASON_NONE)
     return nx_fail_verdict(o->error, nx_result_of(v), v, "open %s", o->options->mechanism);

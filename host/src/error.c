@@ -75,10 +75,29 @@ static void line_print(line *l, const char *format, ...) {
 }
 
 /* How a reason's numbers read best. */
-typedef enum style { PLAIN, HEX, DEVICE, NUMBERLESS } style;
+typedef enum style {
+  PLAIN,
+  BOUND, /* needed is the limit that found passes, on either side */
+  HEX,
+  FOUND_HEX,
+  FOUND_STATUS,
+  DEVICE,
+  NUMBERLESS
+} style;
 
 static style style_of(uint32_t reason) {
   switch (reason) {
+    case NXMEM_REASON_SHORT_HEADER:
+    case NXMEM_REASON_SHORT_TABLE:
+    case NXMEM_REASON_SHORT_RESPONSE:
+    case NXMEM_REASON_INVERTED_RANGE:
+    case NXMEM_REASON_MAJOR_OUT_OF_RANGE:
+    case NXMEM_REASON_MINOR_OUT_OF_RANGE:
+    case NXMEM_REASON_UNKNOWN_TIER:
+    case NXMEM_REASON_TOTAL_TOO_LARGE:
+    case NXMEM_REASON_REPORT_SHORT:
+    case NXMEM_REASON_TOO_MANY:
+      return BOUND;
     case NXMEM_REASON_UNKNOWN_CAPABILITY:
     case NXMEM_REASON_NO_ALLOCATOR:
     case NXMEM_REASON_REQUIRED_MISSING:
@@ -86,9 +105,12 @@ static style style_of(uint32_t reason) {
     case NXMEM_REASON_CAPS_BEYOND_LEVEL:
     case NXMEM_REASON_MISALIGNED_ADDRESS:
     case NXMEM_REASON_WRAPPING_ADDRESS:
+      return HEX;
     case NXMEM_REASON_BAD_UTF8:
     case NXMEM_REASON_CONTROL_CHARACTER:
-      return HEX;
+      return FOUND_HEX;
+    case NXMEM_REASON_REPORT_FAILED:
+      return FOUND_STATUS;
     case NXMEM_REASON_OTHER_DEVICE:
       return DEVICE;
     case NXMEM_REASON_NULL_POINTER:
@@ -99,25 +121,54 @@ static style style_of(uint32_t reason) {
     case NXMEM_REASON_EMPTY_NAME:
     case NXMEM_REASON_NULL_ADDRESS:
     case NXMEM_REASON_ZERO_BYTES:
+    case NXMEM_REASON_REPORT_UNWRITTEN:
       return NUMBERLESS;
     default:
       return PLAIN;
   }
 }
 
-static uint32_t tier_of(uint64_t packed) { return (uint32_t)(packed >> 32); }
-static uint32_t index_of(uint64_t packed) { return (uint32_t)packed; }
+/* The value that the host put there before the call. */
+static int is_unwritten(nxmem_verdict v) {
+  if (v.reason == NXMEM_REASON_MAJOR_OUT_OF_RANGE) return v.found == 0;
+  return v.found == UINT64_MAX && (v.reason == NXMEM_REASON_TOTAL_TOO_LARGE || v.reason == NXMEM_REASON_TOO_MANY);
+}
 
-static void line_verdict(line *l, nxmem_verdict v) {
-  line_print(l, ": %s", nxmem_reason_text(v.reason));
-  if (v.field != 0 && v.reason != NXMEM_REASON_HOST_HOLDS) line_print(l, " at offset %" PRIu32, v.field);
+static void line_bound(line *l, nxmem_verdict v) {
+  const char *which = v.found < v.needed ? "at least" : "at most";
+  if (is_unwritten(v))
+    line_print(l, " (left unwritten, needed %s %" PRIu64 ")", which, v.needed);
+  else
+    line_print(l, " (found %" PRIu64 ", needed %s %" PRIu64 ")", v.found, which, v.needed);
+}
+
+static NxmemDeviceId unpacked(uint64_t device) {
+  return (NxmemDeviceId){.tier = (uint32_t)(device >> 32), .index = (uint32_t)device};
+}
+
+static void line_devices(line *l, nxmem_verdict v) {
+  char found[NX_DEVICE_TEXT], needed[NX_DEVICE_TEXT];
+  nx_device_text(unpacked(v.found), found);
+  nx_device_text(unpacked(v.needed), needed);
+  line_print(l, " (found %s, needed %s)", found, needed);
+}
+
+static void line_numbers(line *l, nxmem_verdict v) {
   switch (style_of(v.reason)) {
+    case BOUND:
+      line_bound(l, v);
+      break;
     case HEX:
       line_print(l, " (found 0x%" PRIx64 ", needed 0x%" PRIx64 ")", v.found, v.needed);
       break;
+    case FOUND_HEX:
+      line_print(l, " (found 0x%" PRIx64 ")", v.found);
+      break;
+    case FOUND_STATUS:
+      line_print(l, " (found %s, %" PRIu64 ")", nxmem_status_name((uint32_t)v.found), v.found);
+      break;
     case DEVICE:
-      line_print(l, " (found %" PRIu32 ":%" PRIu32 ", needed %" PRIu32 ":%" PRIu32 ")", tier_of(v.found),
-                 index_of(v.found), tier_of(v.needed), index_of(v.needed));
+      line_devices(l, v);
       break;
     case NUMBERLESS:
       break;
@@ -127,6 +178,15 @@ static void line_verdict(line *l, nxmem_verdict v) {
   }
 }
 
+static void line_verdict(line *l, nxmem_verdict v, nx_record record) {
+  const char *field = nx_field_name(record, v);
+  if (field != NULL) line_print(l, ", %s", field);
+  line_print(l, ": %s", nxmem_reason_text(v.reason));
+  if (field == NULL && v.field != 0)
+    line_print(l, " at %s %" PRIu32, record == NX_RECORD_NAME ? "byte" : "offset", v.field);
+  line_numbers(l, v);
+}
+
 static void line_status(line *l, const NxmemStatus *status) {
   line_print(l, ": plugin answered %s (%" PRIu32 ")", nxmem_status_name(status->code), status->code);
   const uint32_t length = nxmem_status_message_len(status->message_len);
@@ -134,12 +194,13 @@ static void line_status(line *l, const NxmemStatus *status) {
 }
 
 /* The advice keeps its place however long the rest is. */
-static void finish(nxmem_error *error, nxmem_result result, const line *l) {
-  const char *advice = advice_for(result);
+static nxmem_result finish(nxmem_error *error, nxmem_result result, const line *l, const char *advice) {
+  if (advice == NULL) advice = advice_for(result);
   const uint32_t room = (uint32_t)(sizeof error->message - strlen(advice) - sizeof "; ");
   const uint32_t used = nxmem_text_show((const uint8_t *)l->text, (uint32_t)l->used, (uint8_t *)error->message, room);
   (void)snprintf(error->message + used, sizeof error->message - used, "; %s", advice);
   error->result = result;
+  return result;
 }
 
 nxmem_result nx_fail(nxmem_error *error, nxmem_result result, const char *format, ...) {
@@ -150,25 +211,40 @@ nxmem_result nx_fail(nxmem_error *error, nxmem_result result, const char *format
   va_start(arguments, format);
   line_vprint(&l, format, arguments);
   va_end(arguments);
-  finish(error, result, &l);
-  return result;
+  return finish(error, result, &l, NULL);
 }
 
-nxmem_result nx_fail_verdict(nxmem_error *error, nxmem_result result, nxmem_verdict verdict, const char *format, ...) {
-  if (error == NULL) return result;
+static void take_codes(nxmem_error *error, nxmem_verdict verdict) {
   memset(error, 0, sizeof *error);
   error->reason = verdict.reason;
   error->field = verdict.field;
   error->found = verdict.found;
   error->needed = verdict.needed;
+}
+
+nxmem_result nx_fail_in(nxmem_error *error, nxmem_result result, nxmem_verdict verdict, nx_context context,
+                        const char *format, ...) {
+  if (error == NULL) return result;
+  take_codes(error, verdict);
   line l = {.used = 0};
   va_list arguments;
   va_start(arguments, format);
   line_vprint(&l, format, arguments);
   va_end(arguments);
-  line_verdict(&l, verdict);
-  finish(error, result, &l);
-  return result;
+  if (context.record != NX_RECORD_SAID) line_verdict(&l, verdict, context.record);
+  return finish(error, result, &l, context.advice);
+}
+
+nxmem_result nx_fail_verdict(nxmem_error *error, nxmem_result result, nxmem_verdict verdict, const char *format, ...) {
+  if (error == NULL) return result;
+  take_codes(error, verdict);
+  line l = {.used = 0};
+  va_list arguments;
+  va_start(arguments, format);
+  line_vprint(&l, format, arguments);
+  va_end(arguments);
+  line_verdict(&l, verdict, NX_RECORD_NONE);
+  return finish(error, result, &l, NULL);
 }
 
 nxmem_result nx_fail_status(nxmem_error *error, nxmem_result result, const NxmemStatus *status, const char *format,
@@ -182,8 +258,7 @@ nxmem_result nx_fail_status(nxmem_error *error, nxmem_result result, const Nxmem
   line_vprint(&l, format, arguments);
   va_end(arguments);
   line_status(&l, status);
-  finish(error, result, &l);
-  return result;
+  return finish(error, result, &l, NULL);
 }
 
 void nx_error_append(nxmem_error *error, const char *text) {

@@ -108,12 +108,16 @@ static nxmem_verdict take_name(listing *l, nx_factory *factory) {
   return v;
 }
 
-/* Judge one factory. *leave_out is set for one of a newer level on a tier this host does not know. */
-static nxmem_verdict judge_factory(listing *l, nx_factory *factory, int *leave_out) {
+/* Judge one factory. *leave_out is set for one of a newer level on a tier this host does not know; *record says what a refusal is about. */
+static nxmem_verdict judge_factory(listing *l, nx_factory *factory, int *leave_out, nx_record *record) {
+  *record = NX_RECORD_FACTORY;
   nxmem_verdict v = nxmem_check_factory(&factory->table);
   if (v.reason != NXMEM_REASON_NONE) return v;
   v = take_name(l, factory);
-  if (v.reason != NXMEM_REASON_NONE) return v;
+  if (v.reason != NXMEM_REASON_NONE) {
+    *record = NX_RECORD_NAME;
+    return v;
+  }
   v = nxmem_check_tier(factory->table.device.tier);
   if (v.reason == NXMEM_REASON_NONE || factory->declared_minor <= ceiling_of(l->module)) return v;
   *leave_out = 1;
@@ -121,11 +125,12 @@ static nxmem_verdict judge_factory(listing *l, nx_factory *factory, int *leave_o
   return v;
 }
 
-static nxmem_result refuse_factory(listing *l, uint32_t index, nxmem_verdict v) {
+/* The core says of a name only which byte of it offends; of a table, which field. */
+static nxmem_result refuse_factory(listing *l, uint32_t index, nxmem_verdict v, nx_record record) {
   nx_count(&l->host->violations);
-  return nx_fail_verdict(l->error, nx_result_of(v), v, "load %s: enumerate: factory %" PRIu32 "%s%s", l->path, index,
-                         v.reason == NXMEM_REASON_MISSING_SLOT ? ", " : "",
-                         v.reason == NXMEM_REASON_MISSING_SLOT ? nx_factory_field(v.field) : "");
+  return nx_fail_in(l->error, nx_result_of(v), v, (nx_context){.record = record},
+                    "load %s: enumerate: factory %" PRIu32 "%s", l->path, index,
+                    record == NX_RECORD_NAME ? ", name" : "");
 }
 
 /* Judge all; those to be left out are released and close the gap they leave. */
@@ -133,12 +138,13 @@ static nxmem_result judge_all(listing *l) {
   uint32_t kept = 0;
   for (uint32_t i = 0; i < l->owned_count; i++) {
     int leave_out = 0;
-    const nxmem_verdict v = judge_factory(l, &l->owned[i], &leave_out);
+    nx_record record = NX_RECORD_NONE;
+    const nxmem_verdict v = judge_factory(l, &l->owned[i], &leave_out, &record);
     if (v.reason != NXMEM_REASON_NONE) {
       /* Close the gap first, so that the caller's clean-up sees each owed factory once. */
       memmove(&l->owned[kept], &l->owned[i], (l->owned_count - i) * sizeof l->owned[0]);
       l->owned_count = kept + (l->owned_count - i);
-      return refuse_factory(l, i, v);
+      return refuse_factory(l, i, v, record);
     }
     if (leave_out) {
       release_factory(l->host, l->module, &l->owned[i]);
@@ -152,25 +158,46 @@ static nxmem_result judge_all(listing *l) {
   return NXMEM_OK;
 }
 
+static nxmem_result refuse_same_name(listing *l, uint32_t index, uint32_t first) {
+  const nxmem_verdict v = {.reason = NXMEM_REASON_SAME_NAME, .field = 0, .found = index, .needed = first};
+  char device[NX_DEVICE_TEXT];
+  nx_device_text(l->owned[first].table.device, device);
+  nx_count(&l->host->violations);
+  return nx_fail_in(l->error, nx_result_of(v), v, (nx_context){.record = NX_RECORD_SAID},
+                    "load %s: enumerate: factories %" PRIu32 " and %" PRIu32 " are both named \"%s\" on %s", l->path,
+                    first, index, (const char *)l->owned[first].name, device);
+}
+
 static nxmem_result judge_names(listing *l) {
   for (uint32_t i = 0; i < l->owned_count; i++) {
     for (uint32_t j = 0; j < i; j++) {
       const nx_factory *a = &l->owned[i], *b = &l->owned[j];
       if (!nxmem_same_device(a->table.device, b->table.device) || !nxmem_same_name(a->name, b->name)) continue;
-      const nxmem_verdict v = {.reason = NXMEM_REASON_SAME_NAME, .field = 0, .found = i, .needed = j};
-      return refuse_factory(l, i, v);
+      return refuse_same_name(l, i, j);
     }
   }
   return NXMEM_OK;
 }
 
+/* Of the list as a whole: the verdict's field is an index here. */
+static nxmem_result refuse_list(listing *l, nxmem_verdict v) {
+  const nx_context said = {.record = NX_RECORD_SAID};
+  nx_count(&l->host->violations);
+  if (v.reason == NXMEM_REASON_NULL_POINTER)
+    return nx_fail_in(l->error, NXMEM_ERR_CONTRACT, v, said, "load %s: enumerate: entry %" PRIu32 " is NULL", l->path,
+                      v.field);
+  if (v.reason == NXMEM_REASON_LISTED_TWICE)
+    return nx_fail_in(l->error, NXMEM_ERR_CONTRACT, v, said,
+                      "load %s: enumerate: entries %" PRIu64 " and %" PRIu64 " are the same table", l->path, v.needed,
+                      v.found);
+  return nx_fail_verdict(l->error, NXMEM_ERR_CONTRACT, v, "load %s: enumerate, out_count", l->path);
+}
+
 static nxmem_result judge_list(listing *l) {
   const nxmem_verdict v = nxmem_check_factories(l->entries, l->reported);
-  if (v.reason != NXMEM_REASON_NONE) {
-    nx_count(&l->host->violations);
-    return nx_fail_verdict(l->error, NXMEM_ERR_CONTRACT, v, "load %s: enumerate", l->path);
-  }
-  if (l->unreadable.reason != NXMEM_REASON_NONE) return refuse_factory(l, l->unreadable_index, l->unreadable);
+  if (v.reason != NXMEM_REASON_NONE) return refuse_list(l, v);
+  if (l->unreadable.reason != NXMEM_REASON_NONE)
+    return refuse_factory(l, l->unreadable_index, l->unreadable, NX_RECORD_FACTORY);
   const nxmem_result judged = judge_all(l);
   return judged == NXMEM_OK ? judge_names(l) : judged;
 }

@@ -1,7 +1,7 @@
 /*
  * image.c: dlopen, dlsym, dlclose, and an honest look afterwards.
  *
- * Attackers: a file without the exports, one that borrows them from a dependency, one that cannot be unmapped.
+ * Attackers: a file without the exports, one whose exports are data, one that borrows them from a dependency, one that cannot be unmapped.
  * Promise: a refused file leaves no mapping and no reference; "unmapped" is said only after looking.
  */
 #include "image.h"
@@ -16,52 +16,72 @@
 /* POSIX lets a data pointer from dlsym stand for a function; ISO C has no cast for it. */
 _Static_assert(sizeof(void *) == sizeof(nx_negotiate_fn), "function pointers fit");
 
-/* The address of a function that this very object defines, or NULL. */
-static void *own_symbol(void *dl, const struct link_map *map, const char *name) {
+/* What the loader's tables say about a name. */
+typedef enum export_state { EXPORT_FUNCTION, EXPORT_MISSING, EXPORT_NO_FUNCTION } export_state;
+
+/* Data would be jumped into. A type is what the file says: hand-written code may carry none. */
+static int is_data(const void *symbol) {
+  Dl_info info;
+  const ElfW(Sym) *entry = NULL;
+  if (dladdr1(symbol, &info, (void **)&entry, RTLD_DL_SYMENT) == 0 || entry == NULL) return 0;
+  const int type = ELF64_ST_TYPE(entry->st_info);
+  return info.dli_saddr == symbol && (type == STT_OBJECT || type == STT_COMMON);
+}
+
+/* A function that this very object defines: a dependency's is not its own. */
+static export_state resolve(void *dl, const struct link_map *map, const char *name, void *function_out) {
   void *symbol = dlsym(dl, name);
   Dl_info info;
   struct link_map *definer = NULL;
-  if (symbol == NULL || dladdr1(symbol, &info, (void **)&definer, RTLD_DL_LINKMAP) == 0) return NULL;
-  return definer == map ? symbol : NULL;
-}
-
-static int resolve(void *dl, const struct link_map *map, const char *name, void *function_out) {
-  void *symbol = own_symbol(dl, map, name);
-  if (symbol == NULL) return 0;
+  if (symbol == NULL || dladdr1(symbol, &info, (void **)&definer, RTLD_DL_LINKMAP) == 0 || definer != map)
+    return EXPORT_MISSING;
+  if (is_data(symbol)) return EXPORT_NO_FUNCTION;
   memcpy(function_out, &symbol, sizeof symbol);
-  return 1;
+  return EXPORT_FUNCTION;
 }
 
-/* The name of the first export that is missing, or NULL when all are there. */
-static const char *resolve_exports(nx_image *image, const struct link_map *map) {
-  if (!resolve(image->dl, map, "NxmemNegotiate", &image->negotiate)) return "NxmemNegotiate";
-  if (!resolve(image->dl, map, "NxmemCreateAllocatorFactories", &image->create_factories))
-    return "NxmemCreateAllocatorFactories";
-  if (!resolve(image->dl, map, "NxmemQueryUnloadReadiness", &image->query_unload)) return "NxmemQueryUnloadReadiness";
-  return NULL;
+static nxmem_result resolve_exports(nx_image *image, const struct link_map *map, const char *path, nxmem_error *error) {
+  const struct {
+    const char *name;
+    void *function_out;
+  } exports[] = {{"NxmemNegotiate", &image->negotiate},
+                 {"NxmemCreateAllocatorFactories", &image->create_factories},
+                 {"NxmemQueryUnloadReadiness", &image->query_unload}};
+  for (size_t i = 0; i < sizeof exports / sizeof exports[0]; i++) {
+    const export_state found = resolve(image->dl, map, exports[i].name, exports[i].function_out);
+    if (found == EXPORT_FUNCTION) continue;
+    return nx_fail(error, NXMEM_ERR_MISSING_SYMBOL, "load %s: resolve: export %s is %s", path, exports[i].name,
+                   found == EXPORT_MISSING ? "missing, needed all three" : "no function, needed one to call");
+  }
+  return NXMEM_OK;
 }
 
 static nxmem_result fill(nx_image *image, const char *path, nxmem_error *error) {
   struct link_map *map = NULL;
   if (dlinfo(image->dl, RTLD_DI_LINKMAP, &map) != 0 || map == NULL)
     return nx_fail(error, NXMEM_ERR_CANNOT_OPEN, "load %s: the loader does not say where it is", path);
-  const char *missing = resolve_exports(image, map);
-  if (missing != NULL)
-    return nx_fail(error, NXMEM_ERR_MISSING_SYMBOL, "load %s: resolve: export %s is missing, needed all three", path,
-                   missing);
+  const nxmem_result resolved = resolve_exports(image, map, path, error);
+  if (resolved != NXMEM_OK) return resolved;
   image->base = (uintptr_t)map->l_addr;
   image->path = strdup(map->l_name);
   if (image->path == NULL) return nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "load %s: no memory for its record", path);
   return NXMEM_OK;
 }
 
+/* The loader begins with the file's name where it knows it; the message has it already. */
+static nxmem_result refuse_load(const char *path, nxmem_error *error) {
+  const char *why = dlerror();
+  if (why == NULL) why = "the loader gives no reason";
+  const size_t length = strlen(path);
+  if (strncmp(why, path, length) == 0 && strncmp(why + length, ": ", 2) == 0) why += length + 2;
+  return nx_fail(error, NXMEM_ERR_CANNOT_OPEN, "load %s: %s%s", path, why,
+                 strstr(why, "undefined symbol") == NULL ? "" : " (linked with -Wl,-z,defs it would not have built)");
+}
+
 nxmem_result nx_image_open(const char *path, nx_image *out, nxmem_error *error) {
   nx_image image = {0};
   image.dl = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  if (image.dl == NULL) {
-    const char *why = dlerror();
-    return nx_fail(error, NXMEM_ERR_CANNOT_OPEN, "load %s: %s", path, why == NULL ? "the loader gives no reason" : why);
-  }
+  if (image.dl == NULL) return refuse_load(path, error);
   const nxmem_result filled = fill(&image, path, error);
   if (filled != NXMEM_OK) {
     (void)dlclose(image.dl);

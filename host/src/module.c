@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "error.h"
@@ -17,6 +18,38 @@
 
 /* A leaf: protects which file is which module, and references. Never held across plugin code or the loader. */
 static pthread_mutex_t module_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int is_blank(const NxmemVersionRange *range) {
+  return (range->major_min | range->major_max | range->minor_min | range->minor_max) == 0;
+}
+
+enum { RANGE_TEXT = 64 };
+
+static void range_text(const NxmemVersionRange *range, char out[RANGE_TEXT]) {
+  (void)snprintf(out, RANGE_TEXT, "%" PRIu32 ".%" PRIu32 " to %" PRIu32 ".%" PRIu32, range->major_min, range->minor_min,
+                 range->major_max, range->minor_max);
+}
+
+/* Both ranges, since most refusals are about versions. */
+static nxmem_result refused_by_plugin(nx_host *host, const NxmemVersionRange *theirs, const NxmemStatus *status,
+                                      const char *path, nxmem_error *error) {
+  char spoken[RANGE_TEXT], reported[RANGE_TEXT] = "no range";
+  range_text(&host->offer.range, spoken);
+  if (!is_blank(theirs)) range_text(theirs, reported);
+  (void)nx_fail_status(error, NXMEM_ERR_NEGOTIATION, status,
+                       "load %s: negotiate: this host speaks %s, the plugin reports %s", path, spoken, reported);
+  if (error != NULL) error->reason = NXMEM_REASON_PLUGIN_REFUSED;
+  return NXMEM_ERR_NEGOTIATION;
+}
+
+static nxmem_result refuse_answer(nx_host *host, const NxmemNegotiateResponse *answer, nxmem_verdict v,
+                                  const char *path, nxmem_error *error) {
+  static const nx_context context = {NX_RECORD_RESPONSE,
+                                     "the plugin's answer breaks the contract: report it to its author"};
+  nx_count(&host->violations);
+  return nx_fail_in(error, NXMEM_ERR_NEGOTIATION, v, context, "load %s: negotiate%s", path,
+                    is_blank(&answer->plugin_range) ? ", plugin_range was left unwritten" : "");
+}
 
 static nxmem_result negotiate(nx_host *host, nx_module *module, const char *path, nxmem_error *error) {
   const NxmemNegotiateRequest request = {
@@ -33,22 +66,11 @@ static nxmem_result negotiate(nx_host *host, nx_module *module, const char *path
   nxmem_response_take(&response, &taken);
 
   const nxmem_verdict v = nxmem_negotiate_judge(code, &taken, &host->offer);
-  if (v.reason == NXMEM_REASON_NONE) {
-    module->agreed = taken;
-    return NXMEM_OK;
-  }
-  if (v.reason == NXMEM_REASON_PLUGIN_REFUSED) {
-    (void)nx_fail_status(error, NXMEM_ERR_NEGOTIATION, &status,
-                         "load %s: negotiate: this host speaks %" PRIu32 ".%" PRIu32 " to %" PRIu32 ".%" PRIu32
-                         ", the plugin reports %" PRIu32 ".%" PRIu32 " to %" PRIu32 ".%" PRIu32,
-                         path, host->offer.range.major_min, host->offer.range.minor_min, host->offer.range.major_max,
-                         host->offer.range.minor_max, taken.plugin_range.major_min, taken.plugin_range.minor_min,
-                         taken.plugin_range.major_max, taken.plugin_range.minor_max);
-    if (error != NULL) error->reason = v.reason;
-    return NXMEM_ERR_NEGOTIATION;
-  }
-  nx_count(&host->violations);
-  return nx_fail_verdict(error, NXMEM_ERR_NEGOTIATION, v, "load %s: negotiate", path);
+  if (v.reason == NXMEM_REASON_PLUGIN_REFUSED)
+    return refused_by_plugin(host, &taken.plugin_range, &status, path, error);
+  if (v.reason != NXMEM_REASON_NONE) return refuse_answer(host, &taken, v, path, error);
+  module->agreed = taken;
+  return NXMEM_OK;
 }
 
 /* The code of a refused plugin has run: it goes through the gate like any other. */
@@ -173,25 +195,13 @@ static uint64_t drop_reference(nx_module *module) {
   return left;
 }
 
-static nxmem_result refuse_unload(nx_module *module, const nxmem_unload_info *info, nxmem_verdict v,
-                                  nxmem_error *error) {
-  return nx_fail_verdict(
-      error, NXMEM_ERR_BUSY, v,
-      "unload %s: plugin holds allocators %" PRIu64 ", allocations %" PRIu64 ", views %" PRIu64
-      ", capabilities %" PRIu64 ", queued %" PRIu64 "; host holds allocators %" PRIu64 ", allocations %" PRIu64
-      ", calls inside %" PRIu64 ", callback slots %" PRIu64 ", unpaid debts %" PRIu64,
-      module->image.path, info->plugin.live_allocators, info->plugin.live_allocations, info->plugin.live_views,
-      info->plugin.live_capabilities, info->plugin.queued_releases, info->host_allocators, info->host_allocations,
-      info->host_calls_inside, info->host_held_slots, info->host_unpaid_debts);
-}
-
 nxmem_result nx_module_try_release(nx_module *module, nxmem_unload_info *info, nxmem_error *error) {
   if (!nx_slot_move(&module->slot, nx_slot_handle(&module->slot), NXMEM_SLOT_LIVE, NXMEM_SLOT_RELEASING))
     return nx_fail(error, NXMEM_ERR_BUSY, "unload: another thread is unloading the same module");
   const nxmem_verdict v = nx_gate_ask(module, info);
   info->references = nx_module_references(module);
   if (v.reason != NXMEM_REASON_NONE) {
-    const nxmem_result refused = refuse_unload(module, info, v, error);
+    const nxmem_result refused = nx_gate_refuse(module, info, v, error);
     nx_slot_set(&module->slot, NXMEM_SLOT_LIVE);
     return refused;
   }

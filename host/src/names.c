@@ -4,10 +4,13 @@
  * Attackers: a code that does not exist.
  * Promise: every code has an answer; the strings are static.
  */
+#include <inttypes.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "error.h"
 #include "nxmem.h"
+#include "nxmem/unload.h"
 #include "nxmem/verdict.h"
 
 const char *nxmem_result_name(nxmem_result result) {
@@ -178,30 +181,72 @@ typedef struct field_name {
   const char *name;
 } field_name;
 
-static const char *look_up(const field_name *fields, size_t count, uint32_t offset) {
-  for (size_t i = 0; i < count; i++)
-    if (fields[i].offset == offset) return fields[i].name;
-  return "field";
-}
-
 #define FIELD(type, member) \
   { offsetof(type, member), #member }
 
-const char *nx_allocator_field(uint32_t offset) {
-  static const field_name fields[] = {
-      FIELD(NxmemAllocatorVtable, mechanism_id),      FIELD(NxmemAllocatorVtable, device),
-      FIELD(NxmemAllocatorVtable, capability_flags),  FIELD(NxmemAllocatorVtable, allocate),
-      FIELD(NxmemAllocatorVtable, deallocate),        FIELD(NxmemAllocatorVtable, retain),
-      FIELD(NxmemAllocatorVtable, release),           FIELD(NxmemAllocatorVtable, virtual_backing),
-      FIELD(NxmemAllocatorVtable, shared_mapping),    FIELD(NxmemAllocatorVtable, enqueue_release),
-      FIELD(NxmemAllocatorVtable, drain_releases),    FIELD(NxmemAllocatorVtable, pending_release_count),
-      FIELD(NxmemAllocatorVtable, release_allocation)};
-  return look_up(fields, sizeof fields / sizeof fields[0], offset);
+static const field_name response_fields[] = {
+    FIELD(NxmemNegotiateResponse, agreed_major), FIELD(NxmemNegotiateResponse, agreed_minor),
+    FIELD(NxmemNegotiateResponse, plugin_range), FIELD(NxmemNegotiateResponse, capability_flags)};
+
+static const field_name factory_fields[] = {
+    FIELD(NxmemAllocatorFactoryVtable, name), FIELD(NxmemAllocatorFactoryVtable, device),
+    FIELD(NxmemAllocatorFactoryVtable, open_allocator), FIELD(NxmemAllocatorFactoryVtable, release)};
+
+static const field_name allocator_fields[] = {
+    FIELD(NxmemAllocatorVtable, mechanism_id),      FIELD(NxmemAllocatorVtable, device),
+    FIELD(NxmemAllocatorVtable, capability_flags),  FIELD(NxmemAllocatorVtable, allocate),
+    FIELD(NxmemAllocatorVtable, deallocate),        FIELD(NxmemAllocatorVtable, retain),
+    FIELD(NxmemAllocatorVtable, release),           FIELD(NxmemAllocatorVtable, virtual_backing),
+    FIELD(NxmemAllocatorVtable, shared_mapping),    FIELD(NxmemAllocatorVtable, enqueue_release),
+    FIELD(NxmemAllocatorVtable, drain_releases),    FIELD(NxmemAllocatorVtable, pending_release_count),
+    FIELD(NxmemAllocatorVtable, release_allocation)};
+
+static const field_name result_fields[] = {FIELD(NxmemAllocResult, ptr), FIELD(NxmemAllocResult, owned_bytes),
+                                           FIELD(NxmemAllocResult, mapped_bytes)};
+
+static const field_name report_fields[] = {
+    FIELD(NxmemUnloadReport, live_allocators), FIELD(NxmemUnloadReport, live_allocations),
+    FIELD(NxmemUnloadReport, live_views), FIELD(NxmemUnloadReport, live_capabilities),
+    FIELD(NxmemUnloadReport, queued_releases)};
+
+static const field_name host_axes[] = {{NXMEM_AXIS_ALLOCATORS, "allocators"},
+                                       {NXMEM_AXIS_ALLOCATIONS, "allocations"},
+                                       {NXMEM_AXIS_CALLS_INSIDE, "calls inside"},
+                                       {NXMEM_AXIS_HELD_SLOTS, "callback slots"},
+                                       {NXMEM_AXIS_UNPAID_DEBTS, "unpaid debts"}};
+
+static const char *look_up(const field_name *fields, size_t count, uint32_t offset) {
+  for (size_t i = 0; i < count; i++)
+    if (fields[i].offset == offset) return fields[i].name;
+  return NULL;
 }
 
-const char *nx_factory_field(uint32_t offset) {
-  static const field_name fields[] = {
-      FIELD(NxmemAllocatorFactoryVtable, name), FIELD(NxmemAllocatorFactoryVtable, device),
-      FIELD(NxmemAllocatorFactoryVtable, open_allocator), FIELD(NxmemAllocatorFactoryVtable, release)};
-  return look_up(fields, sizeof fields / sizeof fields[0], offset);
+#define LOOK_UP(fields, offset) look_up(fields, sizeof(fields) / sizeof(fields)[0], offset)
+
+const char *nx_field_name(nx_record record, nxmem_verdict verdict) {
+  if (verdict.field == 0) return NULL;
+  switch (record) {
+    case NX_RECORD_RESPONSE:
+      return LOOK_UP(response_fields, verdict.field);
+    case NX_RECORD_FACTORY:
+      return LOOK_UP(factory_fields, verdict.field);
+    case NX_RECORD_ALLOCATOR:
+      return LOOK_UP(allocator_fields, verdict.field);
+    case NX_RECORD_RESULT:
+      return LOOK_UP(result_fields, verdict.field);
+    case NX_RECORD_UNLOAD:
+      return verdict.reason == NXMEM_REASON_HOST_HOLDS ? LOOK_UP(host_axes, verdict.field)
+                                                       : LOOK_UP(report_fields, verdict.field);
+    default:
+      return NULL;
+  }
+}
+
+void nx_device_text(NxmemDeviceId device, char out[NX_DEVICE_TEXT]) {
+  static const char *const tiers[] = {
+      [NXMEM_TIER_DEVICE] = "device", [NXMEM_TIER_HOST] = "host", [NXMEM_TIER_DISK] = "disk"};
+  if (device.tier < sizeof tiers / sizeof tiers[0])
+    (void)snprintf(out, NX_DEVICE_TEXT, "%s:%" PRIu32, tiers[device.tier], device.index);
+  else
+    (void)snprintf(out, NX_DEVICE_TEXT, "%" PRIu32 ":%" PRIu32, device.tier, device.index);
 }

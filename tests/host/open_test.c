@@ -231,6 +231,7 @@ static const object_row object_rows[] = {
     {"no export", 0, "libnxmem_test_no_exports.so", NXMEM_ERR_MISSING_SYMBOL},
     {"exports of a dependency", 0, "libnxmem_test_borrower.so", NXMEM_ERR_MISSING_SYMBOL},
     {"an undefined symbol", 0, "libnxmem_test_undefined.so", NXMEM_ERR_CANNOT_OPEN},
+    {"an export that is data", 0, "libnxmem_test_data_export.so", NXMEM_ERR_MISSING_SYMBOL},
 };
 
 static void test_object(void **state) {

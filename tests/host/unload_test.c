@@ -51,6 +51,8 @@ static void test_report(void **state) {
   puppet.report = row->report;
   const nxmem_unload_info info = nx_assert_unload_busy(plugin, row->reason, row->axis, row->found);
   assert_int_equal(info.plugin_status, row->code);
+  const int broken = row->reason == NXMEM_REASON_REPORT_SHORT || row->reason == NXMEM_REASON_REPORT_UNWRITTEN;
+  assert_int_equal(nx_counts(host).contract_violations, broken);
   assert_memory_equal(&info.plugin, &row->report, sizeof info.plugin);
   assert_int_equal(nx_puppet_factory_releases(), 0);
   assert_true(nx_is_mapped(path));
