@@ -265,6 +265,11 @@ Elf_Data *nx_elf_table(nx_elf *file, uint64_t address, uint64_t size, Elf_Type t
   return data;
 }
 
+Elf_Data *nx_elf_chunk(nx_elf *file, uint64_t offset, uint64_t size, Elf_Type type) {
+  if (size == 0 || size > NX_CHUNK_MAX || size > file->size || offset > file->size - size) return NULL;
+  return elf_getdata_rawchunk(file->elf, (int64_t)offset, size, type);
+}
+
 int nx_elf_bytes(const nx_elf *file, uint64_t address, void *out, size_t length, const char *what, nx_problem *why) {
   uint64_t offset = 0;
   if (locate_range(file, address, length, what, &offset, why)) return -1;

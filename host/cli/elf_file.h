@@ -1,6 +1,6 @@
 /*
- * elf_file.h: an ELF64 shared object as the dynamic loader sees it (program headers and dynamic segment; section
- * headers play no part).
+ * elf_file.h: an ELF64 shared object as the dynamic loader sees it (program headers and dynamic segment); section
+ * headers say what people and debuggers are told.
  * Attackers: every byte of the file, a file that is no regular file, one that shrinks while it is read.
  * Promise: only reads, never maps or runs; each offset, size and count is bounded by the file before use; a refusal
  * is one line that says what was found, what was needed and what to do.
@@ -55,6 +55,9 @@ int nx_elf_locate(const nx_elf *file, uint64_t address, uint64_t *offset, uint64
  * message. NULL on refusal.
  */
 Elf_Data *nx_elf_table(nx_elf *file, uint64_t address, uint64_t size, Elf_Type type, const char *what, nx_problem *why);
+
+/* `size` bytes (at least 1) at an offset of the file, converted as `type`; valid until nx_elf_end(). NULL: not there. */
+Elf_Data *nx_elf_chunk(nx_elf *file, uint64_t offset, uint64_t size, Elf_Type type);
 
 /* Exactly `length` bytes at a virtual address, as they stand. 0 or -1. */
 int nx_elf_bytes(const nx_elf *file, uint64_t address, void *out, size_t length, const char *what, nx_problem *why);

@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "text.h"
 
@@ -93,14 +94,14 @@ const char *nx_dynamic_string(const nx_dynamic *dynamic, uint64_t offset, nx_pro
 
 /* ---- Names ------------------------------------------------------------------------------------------------------- */
 
-static char *copy_of(const char *text) {
+char *nx_copy(const char *text) {
   char *copy = strdup(text);
   if (!copy) nx_out_of_memory();
   return copy;
 }
 
 void nx_names_add(nx_names *names, const char *name) {
-  if (names->count < NX_NAMES_KEPT) names->kept[names->count] = copy_of(name);
+  if (names->count < NX_NAMES_KEPT) names->kept[names->count] = nx_copy(name);
   names->count++;
 }
 
@@ -113,7 +114,7 @@ static int read_name(const nx_dynamic *dynamic, int64_t tag, char **out, nx_prob
   if (!nx_dynamic_find(dynamic, tag, &offset)) return 0;
   const char *text = nx_dynamic_string(dynamic, offset, why);
   if (!text) return -1;
-  *out = copy_of(text);
+  *out = nx_copy(text);
   return 0;
 }
 
@@ -212,6 +213,7 @@ static int read_all(nx_elf *file, nx_facts *out, nx_problem *why) {
   read_code_at_load(&dynamic, out);
   read_protections(file, out);
   if (nx_read_symbols(&dynamic, out, why)) return -1;
+  nx_read_unexported(file, out);
   return nx_read_relocations(&dynamic, out, why);
 }
 
@@ -225,7 +227,16 @@ int nx_facts_read(int fd, nx_facts *out, nx_problem *why) {
   return failed;
 }
 
+int nx_facts_of(const char *path, nx_facts *out, nx_problem *why) {
+  int fd = nx_elf_open_file(path, why);
+  if (fd < 0) return -1;
+  int failed = nx_facts_read(fd, out, why);
+  close(fd);
+  return failed;
+}
+
 void nx_facts_free(nx_facts *facts) {
+  for (int i = 0; i < NX_EXPORTS; i++) free(facts->mangled[i]);
   free(facts->soname);
   free(facts->rpath);
   free(facts->runpath);

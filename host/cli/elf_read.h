@@ -23,7 +23,8 @@ typedef enum nx_export_state {
   NX_EXPORT_INDIRECT,    /* an IFUNC: its resolver runs when the name is looked up */
   NX_EXPORT_NO_FUNCTION, /* defined, but data */
   NX_EXPORT_UNDEFINED,   /* only asked for, not defined here */
-  NX_EXPORT_HIDDEN       /* defined, but not visible to the loader */
+  NX_EXPORT_HIDDEN,      /* defined, but not visible to the loader */
+  NX_EXPORT_MANGLED      /* defined under a C++ name */
 } nx_export_state;
 
 /* Names as they stand in the file: not yet fit to be shown. The first NX_NAMES_KEPT are kept, all are counted. */
@@ -43,8 +44,10 @@ typedef struct nx_facts {
   uint8_t build_id[NX_BUILD_ID_MAX];
   size_t build_id_bytes;
   nx_export_state exports[NX_EXPORTS];
+  char *mangled[NX_EXPORTS]; /* the C++ name, as it stands in the file; NULL: none; owned */
   nx_names needed;
   nx_names other_exports;
+  int thread_destructors;  /* it registers destructors of thread-local objects; a pending one keeps it mapped */
   nx_names unique_symbols; /* GNU_UNIQUE: the loader keeps such a module for good */
   int init;                /* DT_INIT */
   int fini;
@@ -69,7 +72,10 @@ typedef struct nx_facts {
 int nx_facts_read(int fd, nx_facts *out, nx_problem *why);
 void nx_facts_free(nx_facts *facts);
 
-/* ---- Shared by elf_read.c and elf_symbols.c ---------------------------------------------------------------------- */
+/* The same of a file by its name. */
+int nx_facts_of(const char *path, nx_facts *out, nx_problem *why);
+
+/* ---- Shared by elf_read.c, elf_symbols.c and elf_unexported.c --------------------------------------------------- */
 
 /* The dynamic segment and its strings. */
 typedef struct nx_dynamic {
@@ -85,8 +91,18 @@ int nx_dynamic_find(const nx_dynamic *dynamic, int64_t tag, uint64_t *value);
 /* A NUL-terminated string inside the string table, or NULL and a problem. */
 const char *nx_dynamic_string(const nx_dynamic *dynamic, uint64_t offset, nx_problem *why);
 
+char *nx_copy(const char *text); /* ends the process when memory is out */
 void nx_names_add(nx_names *names, const char *name);
 int nx_read_symbols(const nx_dynamic *dynamic, nx_facts *out, nx_problem *why);
+
+/* Is `name` this export's C++ name, in any namespace? */
+int nx_is_mangled(const char *name, int export);
+
+/*
+ * Where an export is missing, what the file's own symbol table knows: hidden, or under a C++ name. That table is for
+ * people and debuggers and may be stripped or damaged: then the export stays missing, and nothing else is lost.
+ */
+void nx_read_unexported(nx_elf *file, nx_facts *out);
 int nx_read_relocations(const nx_dynamic *dynamic, nx_facts *out, nx_problem *why);
 
 #endif /* NXMEM_CLI_ELF_READ_H */

@@ -104,7 +104,14 @@ static void take_symbol(const GElf_Sym *symbol, const char *name, nx_facts *out)
     if (!is_visible(out->exports[i])) out->exports[i] = state;
     return;
   }
-  if (is_visible(state)) nx_names_add(&out->other_exports, name);
+  if (state == NX_EXPORT_UNDEFINED) {
+    out->thread_destructors |= !strcmp(name, "__cxa_thread_atexit") || !strcmp(name, "__cxa_thread_atexit_impl");
+  }
+  if (!is_visible(state)) return;
+  nx_names_add(&out->other_exports, name);
+  for (int i = 0; i < NX_EXPORTS; i++) {
+    if (nx_is_mangled(name, i) && !out->mangled[i]) out->mangled[i] = nx_copy(name);
+  }
 }
 
 /* Local symbols are of the file alone; the null symbol 0 and section symbols are among them. */

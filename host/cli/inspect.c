@@ -7,10 +7,10 @@
 
 #include <argp.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "commands.h"
 #include "exit_codes.h"
+#include "path.h"
 #include "text.h"
 
 typedef struct inspect_args {
@@ -53,14 +53,6 @@ static const struct argp PARSER = {
         "have no effect.\n\n" NX_EXIT_CODES_HELP,
 };
 
-static int inspect_file(const char *path, nx_facts *facts, nx_problem *why) {
-  int fd = nx_elf_open_file(path, why);
-  if (fd < 0) return -1;
-  int failed = nx_facts_read(fd, facts, why);
-  close(fd);
-  return failed;
-}
-
 int nx_inspect(int argc, char **argv) {
   static const nx_report_style style = {"inspect", "findings", 29};
   inspect_args args = {0};
@@ -68,10 +60,12 @@ int nx_inspect(int argc, char **argv) {
   nx_facts facts;
   nx_problem why;
   if (argp_parse(&PARSER, argc, argv, 0, NULL, &args)) return NX_EXIT_USAGE;
-  char *shown = nx_show_text(args.file);
+  char *path = nx_absolute(args.file, NULL);
+  char *shown = nx_show_text(path);
   nx_report_begin(&report, &style, shown, args.as_json);
   free(shown);
-  if (inspect_file(args.file, &facts, &why)) {
+  free(path);
+  if (nx_facts_of(args.file, &facts, &why)) {
     nx_report_problem(&report, NULL, why.message);
     nx_set_text(report.root, "result", "could-not-run");
     return nx_report_end(&report, NX_EXIT_COULD_NOT_RUN);

@@ -73,22 +73,31 @@ typedef struct export_words {
 } export_words;
 
 static const export_words EXPORT_WORDS[] = {
-    [NX_EXPORT_MISSING] = {"missing", NX_ROW_WARNING, "a host refuses a plugin without it; define it and export it"},
+    [NX_EXPORT_MISSING] = {"missing", NX_ROW_WARNING, "not defined, and a host refuses a plugin without it"},
     [NX_EXPORT_FUNCTION] = {"function", NX_ROW_OK, NULL},
     [NX_EXPORT_INDIRECT] = {"indirect function", NX_ROW_NOTE, "its resolver runs when a host looks the name up"},
-    [NX_EXPORT_NO_FUNCTION] = {"no function", NX_ROW_WARNING, "a host would call data; define a function of this name"},
+    [NX_EXPORT_NO_FUNCTION] = {"no function", NX_ROW_WARNING, "a host refuses data; define a function of this name"},
     [NX_EXPORT_UNDEFINED] = {"undefined", NX_ROW_WARNING, "it is asked for, not defined; define it here"},
-    [NX_EXPORT_HIDDEN] = {"hidden", NX_ROW_WARNING, "a host cannot see it; give it default visibility"},
+    [NX_EXPORT_HIDDEN] = {"hidden", NX_ROW_WARNING, "defined but hidden: give it default visibility, without static"},
+    [NX_EXPORT_MANGLED] = {"mangled", NX_ROW_WARNING, "defined under a C++ name: needs extern \"C\" at global scope"},
 };
 
+static void export_row(const nx_facts *facts, int i, nx_report *report) {
+  const export_words *words = &EXPORT_WORDS[facts->exports[i]];
+  json_t *row = nx_row(NX_EXPORT_NAME[i], words->verdict);
+  nx_set_text(row, "value", words->value);
+  if (facts->exports[i] == NX_EXPORT_MANGLED) nx_set(row, "as", shown_text(facts->mangled[i]));
+  if (words->message) nx_set_text(row, "message", words->message);
+  nx_report_add(report, row);
+}
+
 static void export_rows(const nx_facts *facts, nx_report *report) {
-  for (int i = 0; i < NX_EXPORTS; i++) {
-    const export_words *words = &EXPORT_WORDS[facts->exports[i]];
-    add(report, NX_EXPORT_NAME[i], words->verdict, json_string(words->value), words->message);
-  }
+  static const char keep_inside[] =
+      "a host needs the three alone: mark those __attribute__((visibility(\"default\"))), compile with "
+      "-fvisibility=hidden; a version script also hides what C++ library headers export";
+  for (int i = 0; i < NX_EXPORTS; i++) export_row(facts, i, report);
   int more = facts->other_exports.count != 0;
-  add_names(report, "other_exports", more ? NX_ROW_NOTE : NX_ROW_OK, &facts->other_exports,
-            more ? "a host needs the three alone; -fvisibility=hidden keeps the rest inside" : NULL);
+  add_names(report, "other_exports", more ? NX_ROW_NOTE : NX_ROW_OK, &facts->other_exports, more ? keep_inside : NULL);
 }
 
 /* ---- What loading it does ---------------------------------------------------------------------------------------- */
@@ -183,6 +192,8 @@ static void unloading_rows(const nx_facts *facts, nx_report *report) {
   int unique = facts->unique_symbols.count != 0;
   add_mark(report, "nodelete", facts->nodelete, NX_ROW_WARNING,
            "it stays mapped after unloading; link without -z nodelete");
+  add_mark(report, "thread_destructors", facts->thread_destructors, NX_ROW_NOTE,
+           "a thread-local destructor that has not run may keep the module mapped");
   add_names(report, "unique_symbols", unique ? NX_ROW_WARNING : NX_ROW_OK, &facts->unique_symbols,
             unique ? "it stays mapped after unloading; compile with -fno-gnu-unique" : NULL);
 }

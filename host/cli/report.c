@@ -120,13 +120,23 @@ static void print_facts(FILE *out, json_t *row, int skip) {
   if (message) fprintf(out, "%s%s", *separator ? ": " : "", json_string_value(message));
 }
 
+/* Why output first failed to arrive; the stream remembers only that it did. */
+static int first_cause;
+
+static int push(FILE *out) {
+  errno = 0;
+  int failed = fflush(out) || ferror(out);
+  if (failed && !first_cause) first_cause = errno ? errno : EIO;
+  return failed ? -1 : 0;
+}
+
 static void print_row(const nx_report *report, json_t *row) {
   enum { NAME_AND_VERDICT = 2 };
   fprintf(report->out, "  %-*s  %-*s  ", VERDICT_WIDTH, json_string_value(json_object_get(row, "verdict")),
           report->name_width, json_string_value(json_object_get(row, "name")));
   print_facts(report->out, row, NAME_AND_VERDICT);
   fputc('\n', report->out);
-  fflush(report->out);
+  push(report->out);
 }
 
 static void keep_row(nx_report *report, json_t *row) {
@@ -143,8 +153,10 @@ void nx_report_add(nx_report *report, json_t *row) {
 void nx_report_problem(nx_report *report, json_t *row, const char *message) {
   fflush(report->out);
   nx_set_text(report->root, "message", message);
-  fprintf(stderr, "nxmem %s: %s: %s\n", report->command, json_string_value(json_object_get(report->root, "file")),
-          json_string_value(json_object_get(report->root, "message")));
+  const char *file = json_string_value(json_object_get(report->root, "file"));
+  const char *line = json_string_value(json_object_get(report->root, "message"));
+  int named = *file && strstr(line, file);
+  fprintf(stderr, "nxmem %s: %s%s%s\n", report->command, named ? "" : file, named ? "" : ": ", line);
   if (row) keep_row(report, row);
 }
 
@@ -153,9 +165,11 @@ void nx_report_problem(nx_report *report, json_t *row, const char *message) {
 static void print_last_line(nx_report *report) {
   const char *result = json_string_value(json_object_get(report->root, "result"));
   const json_t *unmapped = json_object_get(report->root, "unmapped");
-  fprintf(report->out, "%s: %u ok, %u notes, %u warnings, %u refused", result, report->count[NX_ROW_OK],
-          report->count[NX_ROW_NOTE], report->count[NX_ROW_WARNING], report->count[NX_ROW_REFUSED]);
-  if (unmapped) fputs(json_is_true(unmapped) ? "; unmapped: yes" : "; unmapped: no, resident", report->out);
+  unsigned notes = report->count[NX_ROW_NOTE], warnings = report->count[NX_ROW_WARNING];
+  fprintf(report->out, "%s: %u ok, %u note%s, %u warning%s, %u refused", result, report->count[NX_ROW_OK], notes,
+          notes == 1 ? "" : "s", warnings, warnings == 1 ? "" : "s", report->count[NX_ROW_REFUSED]);
+  if (json_is_boolean(unmapped))
+    fputs(json_is_true(unmapped) ? "; unmapped: yes" : "; unmapped: no, resident", report->out);
   fputc('\n', report->out);
 }
 
@@ -174,12 +188,11 @@ int nx_report_own_output(nx_report *report) {
 
 int nx_check_output(FILE *out) {
   static int told;
-  errno = 0;
-  if (!fflush(out) && !ferror(out)) return 0;
-  int cause = errno ? errno : EIO;
-  if (told++) return -1;
+  if (!push(out)) return 0;
+  /* A reader that has seen enough needs no advice. */
+  if (first_cause == EPIPE || told++) return -1;
   fprintf(stderr, "nxmem: could not write to standard output: %s; free space or fix where it goes, then try again\n",
-          strerror(cause));
+          strerror(first_cause));
   return -1;
 }
 

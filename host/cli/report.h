@@ -53,7 +53,7 @@ void nx_append_text(json_t *array, const char *text);
 void nx_report_add(nx_report *report, json_t *row);
 
 /*
- * Why the command could not do its work: one line on stderr, and "message" in JSON. `row` (may be NULL, taken over)
+ * Why the command could not do its work: one line on stderr that names the file once, and "message" in JSON. `row` (may be NULL, taken over)
  * carries the codes; it stands in JSON alone, so that a terminal shows the line once.
  */
 void nx_report_problem(nx_report *report, json_t *row, const char *message);
@@ -70,7 +70,7 @@ int nx_report_own_output(nx_report *report);
  */
 int nx_report_end(nx_report *report, int exit_code);
 
-/* 0, or -1 and a line on stderr when something written to `out` did not arrive. */
+/* 0, or -1 when something written to `out` did not arrive, with a line on stderr unless its reader went away. */
 int nx_check_output(FILE *out);
 
 #endif /* NXMEM_CLI_REPORT_H */

@@ -5,13 +5,15 @@
  */
 #include "run.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "commands.h"
+#include "crash.h"
+#include "elf_read.h"
 #include "exit_codes.h"
 #include "nxmem/capability.h"
+#include "path.h"
 #include "text.h"
 #include "words.h"
 
@@ -68,24 +70,42 @@ static int step_host(nx_session *session) {
   return 0;
 }
 
+/* Where inspect finds fault with the file itself, its words say more. */
+static void say_no_plugin(nx_session *session, json_t *row, const nxmem_error *error) {
+  nx_problem why;
+  nx_facts facts = {0};
+  int unfit = error->result == NXMEM_ERR_CANNOT_OPEN && nx_facts_of(session->path, &facts, &why);
+  nx_report_problem(&session->report, row, unfit ? why.message : error->message);
+  nx_facts_free(&facts);
+}
+
 /* What is no plugin at all is said on stderr: there is nothing to report about. */
 static int step_open(nx_session *session) {
   nxmem_error error;
-  if (nxmem_plugin_open(session->host, session->path, &session->plugin, &error) == NXMEM_OK) {
+  nx_crash_entering("open (load, negotiate, enumerate)", NULL);
+  nxmem_result result = nxmem_plugin_open(session->host, session->path, &session->plugin, &error);
+  session->loaded = result != NXMEM_ERR_CANNOT_OPEN;
+  if (result == NXMEM_OK) {
     json_t *opened = nx_step("open", NX_ROW_OK, NULL);
     nx_set_text(opened, "value", "loaded, three exports found");
     nx_report_add(&session->report, opened);
     return 0;
   }
   json_t *row = nx_step("open", NX_ROW_REFUSED, NULL);
-  if (nx_exit_of(error.result) != NX_EXIT_COULD_NOT_RUN) {
+  if (nx_exit_of(result) != NX_EXIT_COULD_NOT_RUN) {
     nx_step_refused(session, row, &error);
     return -1;
   }
   nx_set_error(row, &error);
-  nx_report_problem(&session->report, row, error.message);
+  say_no_plugin(session, row, &error);
   nx_session_raise(session, NX_EXIT_COULD_NOT_RUN);
   return -1;
+}
+
+/* One that was left out was published, for newer hosts. */
+static nx_row_verdict verdict_of(const nxmem_plugin_info *info) {
+  if (info->left_out) return NX_ROW_NOTE;
+  return info->mechanism_count ? NX_ROW_OK : NX_ROW_WARNING;
 }
 
 static uint32_t step_negotiated(nx_session *session) {
@@ -96,13 +116,17 @@ static uint32_t step_negotiated(nx_session *session) {
     nx_step_refused(session, nx_step("negotiated", NX_ROW_REFUSED, NULL), &error);
     return 0;
   }
-  json_t *row = nx_step("negotiated", info.left_out ? NX_ROW_NOTE : NX_ROW_OK, NULL);
+  json_t *row = nx_step("negotiated", verdict_of(&info), NULL);
   snprintf(version, sizeof version, "%u.%u", info.agreed_major, info.agreed_minor);
   nx_set_text(row, "version", version);
   nx_set_range(row, "plugin_speaks", &info.plugin_range);
   nx_set_capabilities(row, "capabilities", info.capability_flags);
   nx_set_number(row, "mechanisms", info.mechanism_count);
   nx_set_number(row, "left_out", info.left_out);
+  if (verdict_of(&info) == NX_ROW_WARNING) {
+    nx_set_text(row, "message", "the plugin publishes no mechanism: nothing of it can be used");
+    nx_session_raise(session, NX_EXIT_FINDINGS);
+  }
   nx_report_add(&session->report, row);
   return info.mechanism_count;
 }
@@ -132,13 +156,29 @@ static int is_wanted(const nx_run_args *args, const nxmem_mechanism_info *info) 
   return !args->has_device || (args->device.tier == info->device.tier && args->device.index == info->device.index);
 }
 
+/* "mine (host:0), other (disk:1)": as many as fit, or "none". */
+static void list_names(nx_session *session, uint32_t count, char *out, size_t room) {
+  nxmem_mechanism_info info;
+  char device[NX_DEVICE_WORD];
+  size_t used = 0;
+  snprintf(out, room, "none");
+  for (uint32_t i = 0; i < count && used < room && !get_mechanism(session, i, &info); i++) {
+    nx_device_word(info.device, device);
+    used += (size_t)snprintf(out + used, room - used, "%s%s (%s)", i ? ", " : "", info.name, device);
+  }
+}
+
 /* The caller asked for what the plugin does not list. */
-static void refuse_selection(nx_session *session) {
+static void refuse_selection(nx_session *session, uint32_t count) {
+  const nx_run_args *args = session->args;
   nxmem_error error = {.result = NXMEM_ERR_UNKNOWN_MECHANISM};
-  char *name = nx_show_text(session->args->mechanism ? session->args->mechanism : "(any)");
-  snprintf(error.message, sizeof error.message,
-           "found no mechanism %.600s on the device asked for; name one of those listed by --mechanism and --device",
-           name);
+  char device[NX_DEVICE_WORD], listed[512];
+  char *name = nx_show_text(args->mechanism ? args->mechanism : "");
+  nx_device_word(args->device, device);
+  list_names(session, count, listed, sizeof listed);
+  snprintf(error.message, sizeof error.message, "found no mechanism%s%.400s%s%s%s; listed: %s",
+           args->mechanism ? " '" : "", name, args->mechanism ? "'" : "", args->has_device ? " on " : "",
+           args->has_device ? device : "", listed);
   free(name);
   nx_step_refused(session, nx_step("select", NX_ROW_REFUSED, NULL), &error);
 }
@@ -152,7 +192,7 @@ static void exercise(nx_session *session, uint32_t count) {
     exercised++;
     nx_run_mechanism(session, &info);
   }
-  if (exercised == 0 && (session->args->mechanism || session->args->has_device)) refuse_selection(session);
+  if (exercised == 0 && (session->args->mechanism || session->args->has_device)) refuse_selection(session, count);
 }
 
 /* ---- The session ------------------------------------------------------------------------------------------------- */
@@ -176,41 +216,49 @@ static void run_session(nx_session *session) {
   }
 }
 
+static const char *result_of(const nx_session *session) {
+  if (session->exit_code == NX_EXIT_FINE) return "ok";
+  if (session->exit_code == NX_EXIT_COULD_NOT_RUN) return "could-not-run";
+  return session->report.count[NX_ROW_REFUSED] ? "refused" : "findings";
+}
+
+/* Of what was never loaded there is nothing to say. */
 static int end_session(nx_session *session) {
-  int mapped = nx_is_mapped(session->path);
-  if (mapped >= 0) nx_set_flag(session->report.root, "unmapped", !mapped);
+  int mapped = session->loaded ? nx_is_mapped(session->path) : -1;
+  nx_set(session->report.root, "unmapped", mapped < 0 ? json_null() : json_boolean(!mapped));
   if (mapped > 0) nx_session_raise(session, NX_EXIT_FINDINGS);
-  nx_set_text(session->report.root, "result", session->exit_code ? "refused" : "ok");
+  nx_set_text(session->report.root, "result", result_of(session));
   return nx_report_end(&session->report, session->exit_code);
 }
 
-static void begin_report(nx_report *report, const nx_run_args *args, const char *path) {
+static void begin_report(nx_session *session) {
   static const nx_report_style style = {"run", "steps", 12};
-  char *shown = nx_show_text(path ? path : args->file);
-  nx_report_begin(report, &style, shown, args->as_json);
+  char *shown = nx_show_text(session->path);
+  nx_report_begin(&session->report, &style, shown, session->args->as_json);
   free(shown);
 }
 
-static int refuse_path(nx_session *session, int cause) {
+static void refuse_path(nx_session *session, int cause) {
   char message[256];
   snprintf(message, sizeof message, "cannot find it: %s; name a readable plugin file", strerror(cause));
   nx_report_problem(&session->report, NULL, message);
-  nx_set_flag(session->report.root, "unmapped", 1);
-  nx_set_text(session->report.root, "result", "refused");
-  return nx_report_end(&session->report, NX_EXIT_COULD_NOT_RUN);
+  nx_session_raise(session, NX_EXIT_COULD_NOT_RUN);
 }
 
 int nx_run(int argc, char **argv) {
   nx_run_args args;
+  int cause = 0;
   nx_run_parse(argc, argv, &args);
-  nx_session session = {.args = &args};
-  char *path = realpath(args.file, NULL);
-  int cause = errno;
-  begin_report(&session.report, &args, path);
-  if (!path) return refuse_path(&session, cause);
+  char *path = nx_absolute(args.file, &cause);
+  nx_session session = {.args = &args, .path = path};
+  begin_report(&session);
   if (args.as_json && nx_report_own_output(&session.report)) nx_out_of_memory();
-  session.path = path;
-  run_session(&session);
+  nx_crash_watch();
+  if (cause) {
+    refuse_path(&session, cause);
+  } else {
+    run_session(&session);
+  }
   int exit_code = end_session(&session);
   free(path);
   return exit_code;

@@ -16,6 +16,7 @@ typedef struct nx_session {
   nx_report report;
   nxmem_host host;
   nxmem_plugin plugin;
+  int loaded;    /* some of its code may have run */
   int exit_code; /* only ever rises */
 } nx_session;
 
@@ -36,13 +37,13 @@ void nx_step_refused(nx_session *session, json_t *row, const nxmem_error *error)
 /* Open, allocate, touch, release, close. */
 void nx_run_mechanism(nx_session *session, const nxmem_mechanism_info *mechanism);
 
+/* Both tallies while `live` blocks of a mechanism are held: an unload that must be refused. */
+void nx_run_gate(nx_session *session, const nxmem_mechanism_info *mechanism, uint64_t live);
+
 /* Ask both sides, unload or give up, and show the tallies. */
 void nx_run_unload(nx_session *session);
 
 /* The host's own counts: what should be zero by now. */
 void nx_run_books(nx_session *session);
-
-/* Whether any mapping of this process is of that file: 1 or 0, -1 when the kernel does not say. */
-int nx_is_mapped(const char *path);
 
 #endif /* NXMEM_CLI_RUN_H */

@@ -26,7 +26,7 @@ static const struct argp_option OPTIONS[] = {
     {"blocks", 'n', "N", 0, "Allocations per mechanism (default 64)", 0},
     {"bytes", 'b', "B", 0, "Bytes of each, also 64K, 2M, 1G (default 4096)", 0},
     {"align", KEY_ALIGN, "B", 0, "Alignment of each, a power of two (default 64)", 0},
-    {"minor", KEY_MINOR, "N", 0, "Speak as a host that knows no minor above N", 0},
+    {"minor", KEY_MINOR, "N", 0, "Speak as a host that knows no minor above N; 0 releases through deallocate", 0},
     {"direct", KEY_DIRECT, 0, 0, "Read plugin memory by plain loads: a bad pointer then kills this process", 0},
     {"json", 'j', 0, 0, "Print one JSON document instead of lines", 0},
     {0},
@@ -50,14 +50,15 @@ static int to_number(const char *word, int suffixes, uint64_t *out) {
 static uint64_t number_option(const char *option, const char *word, int suffixes, struct argp_state *state) {
   uint64_t number = 0;
   if (to_number(word, suffixes, &number))
-    argp_error(state, "%s: found '%s', need a whole number below 2^64", option, word);
+    argp_error(state, "%s: found '%s', need a whole number%s below 2^64", option, word,
+               suffixes ? ", or one with K, M or G behind it," : "");
   return number;
 }
 
-static uint64_t bytes_option(const char *word, struct argp_state *state) {
-  uint64_t bytes = number_option("--bytes", word, 1, state);
-  if (bytes == 0) argp_error(state, "--bytes: found 0, need at least 1");
-  return bytes;
+static uint64_t positive_option(const char *option, const char *word, int suffixes, struct argp_state *state) {
+  uint64_t number = number_option(option, word, suffixes, state);
+  if (number == 0) argp_error(state, "%s: found 0, need at least 1", option);
+  return number;
 }
 
 static uint64_t align_option(const char *word, struct argp_state *state) {
@@ -107,10 +108,10 @@ static error_t parse(int key, char *word, struct argp_state *state) {
       take_device(args, word, state);
       return 0;
     case 'n':
-      args->blocks = number_option("--blocks", word, 0, state);
+      args->blocks = positive_option("--blocks", word, 0, state);
       return 0;
     case 'b':
-      args->bytes = bytes_option(word, state);
+      args->bytes = positive_option("--bytes", word, 1, state);
       return 0;
     case KEY_ALIGN:
       args->align = align_option(word, state);
@@ -143,7 +144,8 @@ static const struct argp PARSER = {
         "Load a plugin behind the boundary, judge what it says, allocate from each mechanism, check that memory of "
         "tier host "
         "keeps what is written, release everything, unload, and look whether the module is really gone.\v"
-        "The plugin's code runs in this process: what it says is judged, what it does is not contained. "
+        "The plugin's code runs in this process: what it says is judged, what it does is not contained. A plugin that "
+        "crashes ends the command by its signal; the last line on standard error names the step, also with --json. "
         "Numbers above 2^63-1 are text in JSON.\n\n"
         "A module that stays resident, and anything in the host's books that should be zero, is a "
         "finding.\n\n" NX_EXIT_CODES_HELP,

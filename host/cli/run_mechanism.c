@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "crash.h"
 #include "exit_codes.h"
 #include "progress.h"
 #include "run.h"
@@ -21,7 +22,10 @@ typedef struct exercise {
   nxmem_allocator allocator;
   nxmem_allocation *blocks;
   uint64_t count; /* allocated */
+  int structured; /* the host releases through release_allocation */
 } exercise;
+
+static void entering(const exercise *work, const char *name) { nx_crash_entering(name, work->mechanism->name); }
 
 static json_t *step(const exercise *work, const char *name, nx_row_verdict verdict) {
   return nx_step(name, verdict, work->mechanism);
@@ -31,6 +35,7 @@ static json_t *step(const exercise *work, const char *name, nx_row_verdict verdi
 
 static int open_allocator(exercise *work) {
   nxmem_error error;
+  entering(work, "allocator");
   nxmem_open_options options = {.mechanism = work->mechanism->name, .device = &work->mechanism->device};
   if (nxmem_allocator_open(work->session->plugin, &options, &work->allocator, &error) == NXMEM_OK) return 0;
   nx_step_refused(work->session, step(work, "allocator", NX_ROW_REFUSED), &error);
@@ -44,6 +49,7 @@ static void show_allocator(exercise *work) {
     nx_step_refused(work->session, step(work, "allocator", NX_ROW_REFUSED), &error);
     return;
   }
+  work->structured = (info.effective_flags & NXMEM_CAP_STRUCTURED_RELEASE) != 0;
   json_t *row = step(work, "allocator", NX_ROW_OK);
   nx_set_number(row, "level", info.abi_minor);
   nx_set_number(row, "mechanism_id", info.mechanism_id);
@@ -76,6 +82,7 @@ static void set_request(json_t *row, const exercise *work) {
 static int allocate_step(exercise *work) {
   nxmem_error error;
   nxmem_allocator_info info;
+  entering(work, "allocate");
   if (allocate_blocks(work, &error) || nxmem_allocator_get_info(work->allocator, &info, &error) != NXMEM_OK) {
     json_t *row = step(work, "allocate", NX_ROW_REFUSED);
     set_request(row, work);
@@ -133,6 +140,7 @@ static void refuse_touch(exercise *work, nx_touch touch, uint64_t block) {
 /* Only memory of tier host is the processor's to write: the rest belongs to a device or a file. */
 static void touch_step(exercise *work) {
   uint64_t after = 0;
+  entering(work, "touch");
   int touched = work->mechanism->device.tier == NXMEM_TIER_HOST;
   nx_touch touch = touched ? touch_blocks(work, &after) : (nx_touch){NX_TOUCH_OK, 0};
   if (touch.result != NX_TOUCH_OK) {
@@ -164,12 +172,28 @@ static uint64_t release_blocks(exercise *work, nxmem_error *first) {
   return refused;
 }
 
-static void release_step(exercise *work) {
-  nxmem_error first;
-  uint64_t refused = release_blocks(work, &first);
-  json_t *row = step(work, "release", refused ? NX_ROW_REFUSED : NX_ROW_OK);
+static uint64_t mapped_bytes(const exercise *work) {
+  nxmem_allocator_info info;
+  nxmem_error ignored;
+  return nxmem_allocator_get_info(work->allocator, &info, &ignored) == NXMEM_OK ? info.mapped_bytes : 0;
+}
+
+/* Structured release hides the plain one: only an older host comes by there. */
+static void set_release(json_t *row, const exercise *work, uint64_t refused, uint64_t bytes) {
   nx_set_number(row, "released", work->count - refused);
   nx_set_number(row, "not_released", refused);
+  nx_set_text(row, "through", work->structured ? "release_allocation" : "deallocate");
+  nx_set_number(row, "bytes_given_back", bytes);
+  if (work->structured && !refused) nx_set_text(row, "message", "--minor 0 exercises deallocate");
+}
+
+static void release_step(exercise *work) {
+  nxmem_error first;
+  entering(work, "release");
+  uint64_t before = mapped_bytes(work);
+  uint64_t refused = release_blocks(work, &first);
+  json_t *row = step(work, "release", refused ? NX_ROW_REFUSED : NX_ROW_OK);
+  set_release(row, work, refused, before - mapped_bytes(work));
   if (refused) {
     nx_step_refused(work->session, row, &first);
   } else {
@@ -179,6 +203,7 @@ static void release_step(exercise *work) {
 
 static void close_step(exercise *work) {
   nxmem_error error;
+  entering(work, "close");
   nxmem_result result = nxmem_allocator_close(work->allocator, 0, &error);
   if (result == NXMEM_OK) {
     nx_report_add(&work->session->report, step(work, "close", NX_ROW_OK));
@@ -199,7 +224,7 @@ static void close_step(exercise *work) {
 
 static int take_room(exercise *work) {
   uint64_t blocks = work->session->args->blocks;
-  work->blocks = calloc(blocks ? blocks : 1, sizeof *work->blocks);
+  work->blocks = calloc(blocks, sizeof *work->blocks);
   if (work->blocks) return 0;
   nxmem_error error = {.result = NXMEM_ERR_OUT_OF_MEMORY, .needed = blocks};
   snprintf(error.message, sizeof error.message, "found no memory to keep %" PRIu64 " handles; ask for fewer --blocks",
@@ -213,7 +238,9 @@ void nx_run_mechanism(nx_session *session, const nxmem_mechanism_info *mechanism
   if (open_allocator(&work)) return;
   show_allocator(&work);
   if (!take_room(&work)) {
-    if (!allocate_step(&work)) touch_step(&work);
+    int failed = allocate_step(&work);
+    if (work.count) nx_run_gate(session, mechanism, work.count);
+    if (!failed) touch_step(&work);
     release_step(&work);
   }
   close_step(&work);

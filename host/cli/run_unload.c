@@ -1,5 +1,5 @@
 /*
- * run_unload.c: the end of a session: both tallies, the unload attempt, the host's books, a look at the address space.
+ * run_unload.c: the gate: both tallies while blocks are live and at the end, the unload attempt, the host's books.
  * Attackers: a plugin that reports wrong numbers or stays mapped.
  * Promise: "gone" is said only after a look.
  */
@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "crash.h"
 #include "exit_codes.h"
 #include "run.h"
 #include "words.h"
@@ -54,6 +55,49 @@ static void show_host_tally(nx_session *session, const nxmem_unload_info *info) 
   add_tallies(session, row, tallies, COUNT);
 }
 
+/* ---- With blocks live -------------------------------------------------------------------------------------------- */
+
+/* The plugin counts what the host holds: at least this allocator and its blocks. Quarantine it may count or not. */
+static int counts_fewer(const nxmem_unload_info *info, uint64_t live) {
+  return info->plugin.live_allocators < info->host_allocators || info->plugin.live_allocations < live;
+}
+
+static void show_gate(nx_session *session, const nxmem_mechanism_info *mechanism, const nxmem_unload_info *info,
+                      uint64_t live) {
+  const tally tallies[] = {{"plugin_allocators", info->plugin.live_allocators},
+                           {"plugin_allocations", info->plugin.live_allocations},
+                           {"host_allocators", info->host_allocators},
+                           {"host_allocations", info->host_allocations}};
+  int failed = info->plugin_status != NXMEM_STATUS_OK, fewer = !failed && counts_fewer(info, live);
+  json_t *row = nx_step("gate", failed || fewer ? NX_ROW_WARNING : NX_ROW_OK, mechanism);
+  nx_set_text(row, "plugin_status", nxmem_status_name(info->plugin_status));
+  if (failed) nx_set_text(row, "message", "the plugin's unload query fails while its blocks are live");
+  if (fewer) nx_set_text(row, "message", "the plugin reports fewer than it has handed out: count in allocate and open");
+  if (failed || fewer) nx_session_raise(session, NX_EXIT_FINDINGS);
+  add_tallies(session, row, tallies, sizeof tallies / sizeof tallies[0]);
+}
+
+/* The blocks lead nowhere from here on: nothing of this session may be touched again. */
+_Noreturn static void host_has_failed(nx_session *session) {
+  nx_report_problem(&session->report, NULL,
+                    "the host unloaded a module whose blocks are live: a fault of nxmem itself, report it");
+  nx_set_text(session->report.root, "result", "refused");
+  exit(nx_report_end(&session->report, NX_EXIT_FINDINGS));
+}
+
+void nx_run_gate(nx_session *session, const nxmem_mechanism_info *mechanism, uint64_t live) {
+  nxmem_unload_info info;
+  nxmem_error error;
+  nx_crash_entering("gate", mechanism->name);
+  nxmem_result result = nxmem_plugin_try_unload(session->plugin, &info, &error);
+  if (result == NXMEM_OK) host_has_failed(session);
+  if (result == NXMEM_ERR_BUSY) {
+    show_gate(session, mechanism, &info, live);
+  } else {
+    nx_step_refused(session, nx_step("gate", NX_ROW_REFUSED, mechanism), &error);
+  }
+}
+
 /* ---- Unload ------------------------------------------------------------------------------------------------------ */
 
 static void show_unloaded(nx_session *session, const nxmem_unload_info *info) {
@@ -61,7 +105,8 @@ static void show_unloaded(nx_session *session, const nxmem_unload_info *info) {
   nx_set_flag(row, "unmapped", info->unmapped);
   if (!info->unmapped) {
     nx_set_text(row, "message",
-                "the loader keeps the module mapped; 'nxmem inspect' shows why (nodelete, unique symbols)");
+                "the loader keeps the module mapped; 'nxmem inspect' shows why (nodelete, unique symbols, or a "
+                "thread-local destructor that has not run)");
     nx_session_raise(session, NX_EXIT_FINDINGS);
   }
   nx_report_add(&session->report, row);
@@ -84,6 +129,7 @@ void nx_run_unload(nx_session *session) {
   nxmem_unload_info info;
   nxmem_error error;
   memset(&info, 0, sizeof info);
+  nx_crash_entering("unload", NULL);
   nxmem_result result = nxmem_plugin_try_unload(session->plugin, &info, &error);
   if (result == NXMEM_OK || result == NXMEM_ERR_BUSY) {
     show_plugin_tally(session, &info);
@@ -118,27 +164,4 @@ void nx_run_books(nx_session *session) {
   int bad = is_any(tallies, COUNT);
   if (bad) nx_session_raise(session, NX_EXIT_FINDINGS);
   add_tallies(session, nx_step("books", bad ? NX_ROW_WARNING : NX_ROW_OK, NULL), tallies, COUNT);
-}
-
-/* ---- A look ------------------------------------------------------------------------------------------------------ */
-
-/*
- * A line of maps ends in the path of the mapped file, which is absolute and free of symbolic links, as realpath()
- * gives it.
- */
-static int names_path(const char *line, const char *path) {
-  const char *found = strchr(line, '/');
-  return found && !strncmp(found, path, strlen(path)) && strchr("\n", found[strlen(path)]);
-}
-
-int nx_is_mapped(const char *path) {
-  char *line = NULL;
-  size_t room = 0;
-  int found = 0;
-  FILE *maps = fopen("/proc/self/maps", "re");
-  if (!maps) return -1;
-  while (!found && getline(&line, &room, maps) > 0) found = names_path(line, path);
-  free(line);
-  fclose(maps);
-  return found;
 }

@@ -13,11 +13,13 @@
 static _Thread_local volatile sig_atomic_t touching;
 static sigjmp_buf back;
 static void *volatile fault_address;
+static const nx_touch_guard *guarding;
 
 static void on_fault(int number, siginfo_t *info, void *context) {
   (void)context;
   if (!touching) {
-    signal(number, SIG_DFL); /* the faulting access runs again and ends the process as it would have */
+    /* The faulting access runs again and ends the process as it would have. */
+    sigaction(number, number == SIGBUS ? &guarding->bus : &guarding->segv, NULL);
     return;
   }
   touching = 0;
@@ -27,6 +29,7 @@ static void on_fault(int number, siginfo_t *info, void *context) {
 
 void nx_touch_begin(nx_touch_guard *guard) {
   struct sigaction catching;
+  guarding = guard;
   memset(&catching, 0, sizeof catching);
   catching.sa_sigaction = on_fault;
   catching.sa_flags = SA_SIGINFO;

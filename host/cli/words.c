@@ -30,13 +30,17 @@ void nx_set_capabilities(json_t *row, const char *key, uint64_t flags) {
   nx_set(row, key, names);
 }
 
-void nx_set_device(json_t *row, NxmemDeviceId device) {
-  char text[32];
+void nx_device_word(NxmemDeviceId device, char out[NX_DEVICE_WORD]) {
   if (device.tier < NX_TIERS) {
-    snprintf(text, sizeof text, "%s:%" PRIu32, NX_TIER_WORD[device.tier], device.index);
+    snprintf(out, NX_DEVICE_WORD, "%s:%" PRIu32, NX_TIER_WORD[device.tier], device.index);
   } else {
-    snprintf(text, sizeof text, "%" PRIu32 ":%" PRIu32, device.tier, device.index);
+    snprintf(out, NX_DEVICE_WORD, "%" PRIu32 ":%" PRIu32, device.tier, device.index);
   }
+}
+
+void nx_set_device(json_t *row, NxmemDeviceId device) {
+  char text[NX_DEVICE_WORD];
+  nx_device_word(device, text);
   nx_set_text(row, "device", text);
 }
 
@@ -53,8 +57,8 @@ void nx_set_error(json_t *row, const nxmem_error *error) {
   json_t *codes = json_object();
   if (!codes) nx_out_of_memory();
   nx_set_text(codes, "result", nxmem_result_name(error->result));
-  nx_set_number(codes, "reason", error->reason);
-  nx_set_text(codes, "reason_text", nxmem_reason_text(error->reason));
+  if (error->reason) nx_set_number(codes, "reason", error->reason);
+  if (error->reason) nx_set_text(codes, "reason_text", nxmem_reason_text(error->reason));
   nx_set_text(codes, "plugin_status", nxmem_status_name(error->plugin_status));
   nx_set_number(codes, "field", error->field);
   nx_set_number(codes, "found", error->found);

@@ -1,5 +1,6 @@
 /*
- * elf_damage_test.c: reading plugin files that are cut off or damaged (elf_file.c, elf_read.c, elf_symbols.c).
+ * elf_damage_test.c: reading plugin files that are cut off or damaged (elf_file.c, elf_read.c, elf_symbols.c,
+ * elf_unexported.c).
  * Attackers played: every length of a real file, seeded changes in each of its tables, and one deliberate lie per row.
  * Promise: a refusal with one printable line or complete facts; nothing read outside what was read in (watched by
  * AddressSanitizer).
@@ -74,6 +75,18 @@ static place of_notes(const nx_image *image) {
 static place of_sections(const nx_image *image) {
   return (place){nx_image_header(image)->e_shoff, nx_image_header(image)->e_shnum * sizeof(Elf64_Shdr)};
 }
+/* The symbol table that linkers read, and its names behind it, as this linker lays them out. */
+static place of_section(const nx_image *image, uint32_t type) {
+  const Elf64_Ehdr *header = nx_image_header(image);
+  const Elf64_Shdr *sections = (const void *)(image->bytes + header->e_shoff);
+  for (unsigned i = 0; i < header->e_shnum; i++) {
+    if (sections[i].sh_type != type) continue;
+    return (place){sections[i].sh_offset, sections[i].sh_size + sections[sections[i].sh_link].sh_size};
+  }
+  fail_msg("no section of type %u", type);
+  return (place){0, 0};
+}
+static place of_unexported(const nx_image *image) { return of_section(image, SHT_SYMTAB); }
 static place of_everything(const nx_image *image) { return (place){0, image->size}; }
 
 enum { CHANGED_FILES = 2000, CHANGES_MAX = 4 };
@@ -82,6 +95,7 @@ typedef struct change_row {
   const char *name;
   place (*where)(const nx_image *image);
   uint64_t seed;
+  const char *file; /* NULL: FIXTURE */
 } change_row;
 
 /* xorshift64: the same changes in every run. */
@@ -108,7 +122,10 @@ static void change(nx_image *image, place where, uint64_t *seed) {
 }
 
 static void assert_whole(const nx_facts *facts) {
-  for (int i = 0; i < NX_EXPORTS; i++) assert_true(facts->exports[i] <= NX_EXPORT_HIDDEN);
+  for (int i = 0; i < NX_EXPORTS; i++) {
+    assert_true(facts->exports[i] <= NX_EXPORT_MANGLED);
+    assert_true(facts->exports[i] != NX_EXPORT_MANGLED || facts->mangled[i]);
+  }
   for (uint64_t i = 0; i < NX_NAMES_KEPT && i < facts->other_exports.count; i++)
     assert_non_null(facts->other_exports.kept[i]);
   for (uint64_t i = 0; i < NX_NAMES_KEPT && i < facts->needed.count; i++) assert_non_null(facts->needed.kept[i]);
@@ -117,7 +134,8 @@ static void assert_whole(const nx_facts *facts) {
 
 static void survives_changes(void **state) {
   const change_row *row = *state;
-  nx_image clean = nx_image_load(FIXTURE), image = nx_image_load(FIXTURE);
+  const char *file = row->file ? row->file : FIXTURE;
+  nx_image clean = nx_image_load(file), image = nx_image_load(file);
   place where = row->where(&clean);
   uint64_t seed = row->seed;
   for (int i = 0; i < CHANGED_FILES; i++) {
@@ -133,18 +151,21 @@ static void survives_changes(void **state) {
 }
 
 static const change_row change_rows[] = {
-    {"changes in the ELF header", of_header, 1},
-    {"changes in the segment table", of_segments, 2},
-    {"changes in the dynamic segment", of_dynamic, 3},
-    {"other changes in the dynamic segment", of_dynamic, 33},
-    {"changes in the hash table", of_hash, 4},
-    {"changes in the symbols", of_symbols, 5},
-    {"changes in the strings", of_strings, 6},
-    {"changes in the relocations", of_relocations, 7},
-    {"changes in the notes", of_notes, 8},
-    {"changes in the section table", of_sections, 9},
-    {"changes anywhere", of_everything, 10},
-    {"other changes anywhere", of_everything, 110},
+    {"changes in the ELF header", of_header, 1, NULL},
+    {"changes in the segment table", of_segments, 2, NULL},
+    {"changes in the dynamic segment", of_dynamic, 3, NULL},
+    {"other changes in the dynamic segment", of_dynamic, 33, NULL},
+    {"changes in the hash table", of_hash, 4, NULL},
+    {"changes in the symbols", of_symbols, 5, NULL},
+    {"changes in the strings", of_strings, 6, NULL},
+    {"changes in the relocations", of_relocations, 7, NULL},
+    {"changes in the notes", of_notes, 8, NULL},
+    {"changes in the section table", of_sections, 9, NULL},
+    {"changes anywhere", of_everything, 10, NULL},
+    {"other changes anywhere", of_everything, 110, NULL},
+    {"changes in the section table of a file with names", of_sections, 11, FIXTURE_NAMED},
+    {"changes in the names that linkers read", of_unexported, 12, FIXTURE_NAMED},
+    {"changes anywhere in a file with names", of_everything, 13, FIXTURE_NAMED},
 };
 
 /* ---- One lie each ------------------------------------------------------------------------------------------------ */

@@ -10,6 +10,15 @@ SOURCE = os.path.join(HERE, "fixtures", "inspected.c")
 CLEAN = ["-Wl,-z,relro,-z,now,-z,noexecstack", "-Wl,--build-id=0x0123456789abcdef"]
 EXPORTS = ["NxmemNegotiate", "NxmemCreateAllocatorFactories", "NxmemQueryUnloadReadiness"]
 
+# As g++ names it.
+CPP_NAME = "_Z25NxmemQueryUnloadReadinessP17NxmemUnloadReport"
+IN_NAMESPACE = "_ZN4mine25NxmemQueryUnloadReadinessEP17NxmemUnloadReport"
+
+
+def named_as(name):
+    return f'-DNAMED_AS="{name}"'
+
+
 # name, extra flags, finding, value (None: not looked at), verdict, exit code
 MARKS = [
     ("a clean file", [], "format", "ELF64 shared object", "ok", 0),
@@ -18,7 +27,13 @@ MARKS = [
     ("soname", ["-Wl,-soname,libx.so.3"], "soname", "libx.so.3", "ok", 0),
     ("soname with a terminal escape", ["-Wl,-soname,a\x1b[31mb"], "soname", "a\\x1b[31mb", "ok", 0),
     ("a missing export", ["-DMISSING_EXPORT"], EXPORTS[2], "missing", "warning", 1),
-    ("a hidden export", ["-DHIDDEN_EXPORT"], EXPORTS[2], "missing", "warning", 1),
+    ("a hidden export", ["-DHIDDEN_EXPORT"], EXPORTS[2], "hidden", "warning", 1),
+    ("a hidden export of a stripped file", ["-DHIDDEN_EXPORT", "-s"], EXPORTS[2], "missing", "warning", 1),
+    ("an export under a C++ name", [named_as(CPP_NAME)], EXPORTS[2], "mangled", "warning", 1),
+    ("an export under a C++ name, stripped", [named_as(CPP_NAME), "-s"], EXPORTS[2], "mangled", "warning", 1),
+    ("an export in a namespace", [named_as(IN_NAMESPACE)], EXPORTS[2], "mangled", "warning", 1),
+    ("a hidden export under a C++ name", [named_as(CPP_NAME), "-DHIDDEN_EXPORT"], EXPORTS[2], "mangled", "warning", 1),
+    ("a longer name is another", [named_as("_Z26NxmemQueryUnloadReadiness2v")], EXPORTS[2], "missing", "warning", 1),
     ("an export that is data", ["-DDATA_EXPORT"], EXPORTS[1], "no function", "warning", 1),
     ("an export that is only asked for", ["-DUNDEFINED_EXPORT"], EXPORTS[1], "undefined", "warning", 1),
     ("an indirect export", ["-DINDIRECT_EXPORT"], EXPORTS[1], "indirect function", "note", 0),
@@ -30,6 +45,8 @@ MARKS = [
     ("destructors", ["-DDESTRUCTORS"], "fini_array", 3, "note", 0),
     ("the compiler's own constructor", [], "init_array", 1, "ok", 0),
     ("static TLS", ["-DSTATIC_TLS"], "static_tls", True, "note", 0),
+    ("a thread-local destructor", ["-DTHREAD_DESTRUCTOR"], "thread_destructors", True, "note", 0),
+    ("no thread-local destructor", [], "thread_destructors", False, "ok", 0),
     ("full RELRO", [], "relro", "full", "ok", 0),
     ("partial RELRO", ["-Wl,-z,lazy"], "relro", "partial", "note", 0),
     ("lazy binding", ["-Wl,-z,lazy"], "bind_now", False, "note", 0),
@@ -69,6 +86,21 @@ def plugin_is_fine(name):
         for export in EXPORTS:
             equal(finding(found, export)["value"], "function")
     return case
+
+
+def cpp_name_is_shown():
+    path = compile_so("cpp_name", [SOURCE], CLEAN + [named_as(IN_NAMESPACE)])
+    equal(finding(document(nxmem("inspect", "--json", path), 1), EXPORTS[2])["as"], IN_NAMESPACE)
+
+
+def file_is_absolute():
+    folder, name = os.path.split(plugin("minimal"))
+    equal(document(nxmem("inspect", "--json", name, cwd=folder), 0)["file"], os.path.realpath(plugin("minimal")))
+
+
+def missing_file_is_absolute():
+    found = document(nxmem("inspect", "--json", "missing.so", cwd=Setting.scratch), 3)
+    equal(found["file"], os.path.join(Setting.scratch, "missing.so"))
 
 
 def lines_show_every_finding():
@@ -162,6 +194,9 @@ def make_rows():
     rows = [(f"{name} is fine", plugin_is_fine(name)) for name in ("minimal", "scripted")]
     rows += [(row[0], mark(number, *row[1:])) for number, row in enumerate(MARKS)]
     rows.append(("lines and JSON show the same findings", lines_show_every_finding))
+    rows.append(("the C++ name of an export is shown", cpp_name_is_shown))
+    rows.append(("the file's path is absolute", file_is_absolute))
+    rows.append(("a missing file's path is absolute", missing_file_is_absolute))
     rows.append(("none of its code runs", none_of_its_code_runs))
     rows.append(("a file name that is no UTF-8", name_that_is_no_utf8))
     rows += [("no plugin: " + name, is_no_plugin(make, word)) for name, make, word in NO_PLUGINS]

@@ -90,21 +90,42 @@ static void two_blocks_in_one_place_show(void **state) {
   assert_int_equal(second.result, NX_TOUCH_OK);
 }
 
-/* A fault that is not ours must end the process as it would have without us. */
-static void fault_elsewhere_still_kills(void **state) {
-  (void)state;
+enum { HANDLED = 77 };
+
+static void leave(int number) {
+  (void)number;
+  _exit(HANDLED);
+}
+
+/* How a process ends that faults, not while it touches, with `handler` installed before. */
+static int status_of_fault(void (*handler)(int)) {
   int status = 0;
   pid_t child = fork();
   if (child == 0) {
     nx_touch_guard guard;
+    signal(SIGSEGV, handler);
     nx_touch_begin(&guard);
     volatile uint8_t *nowhere = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     *nowhere = 1;
     _exit(0);
   }
   assert_int_equal(waitpid(child, &status, 0), child);
+  return status;
+}
+
+/* A fault that is not ours must end the process as it would have without us. */
+static void fault_elsewhere_still_kills(void **state) {
+  (void)state;
+  int status = status_of_fault(SIG_DFL);
   assert_true(WIFSIGNALED(status));
   assert_int_equal(WTERMSIG(status), SIGSEGV);
+}
+
+static void fault_elsewhere_is_the_earlier_handlers(void **state) {
+  (void)state;
+  int status = status_of_fault(leave);
+  assert_true(WIFEXITED(status));
+  assert_int_equal(WEXITSTATUS(status), HANDLED);
 }
 
 static void handlers_are_put_back(void **state) {
@@ -227,6 +248,7 @@ int main(void) {
   nx_suite_add(&suite, "a change is found where it is", change_is_found_where_it_is, NULL);
   nx_suite_add(&suite, "two blocks in one place show", two_blocks_in_one_place_show, NULL);
   nx_suite_add(&suite, "a fault elsewhere still kills", fault_elsewhere_still_kills, NULL);
+  nx_suite_add(&suite, "a fault elsewhere is the earlier handler's", fault_elsewhere_is_the_earlier_handlers, NULL);
   nx_suite_add(&suite, "signal handlers are put back", handlers_are_put_back, NULL);
   nx_suite_rows(&suite, ROWS(text_rows), text_is_shown);
   nx_suite_rows(&suite, ROWS(printable_rows), text_is_printable_only_as_shown);

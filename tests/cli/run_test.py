@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """nxmem run on real plugins, honest and hostile: steps, codes, numbers, and whether the module is gone. Prints TAP."""
 import os
+import signal
 
 from harness import (HERE, Setting, compile_so, document, equal, fits_a_terminal, main, nxmem, plugin,
                      refused_in_one_line, scratch, write)
@@ -11,13 +12,15 @@ U64_MAX = 2**64 - 1
 FINE = [
     ("as it is", [], "allocate", {"blocks": 64, "bytes": 4096, "align": 64, "live": 64}),
     ("touches every byte", [], "touch", {"bytes_written_and_read_back": 64 * 4096}),
-    ("releases all", [], "release", {"released": 64, "not_released": 0}),
+    ("releases all", [], "release", {"released": 64, "not_released": 0, "bytes_given_back": 64 * 4096}),
+    ("released by deallocate", [], "release", {"through": "deallocate"}),
+    ("both tallies while blocks are live", [], "gate",
+     {"verdict": "ok", "plugin_allocators": 1, "plugin_allocations": 64, "host_allocators": 1, "host_allocations": 64}),
     ("speaks 1.1", [], "negotiated", {"version": "1.1", "mechanisms": 1, "left_out": 0}),
     ("spoken to by a 1.0 host", ["--minor", "0"], "negotiated", {"version": "1.0"}),
     ("a 1.0 host offers what 1.0 knew", ["--minor", "0"], "host",
      {"offers": ["allocator", "virtual-backing", "shared-mapping", "deferred-release"]}),
     ("read directly", ["--direct"], "host", {"reads_plugin_memory": "directly"}),
-    ("no blocks", ["--blocks", "0"], "allocate", {"blocks": 0, "live": 0, "owned_bytes": 0}),
     ("a thousand blocks", ["--blocks", "1000"], "release", {"released": 1000}),
     ("one byte each", ["--bytes", "1", "--align", "1"], "allocate", {"bytes": 1, "align": 1}),
     ("a page's alignment", ["--align", "4K"], "allocate", {"align": 4096}),
@@ -93,6 +96,7 @@ def holds(row, facts):
 
 def ends_well(found):
     equal((found["result"], found["unmapped"], refusals(found)), ("ok", True, []))
+    equal([row for row in found["steps"] if row["verdict"] == "warning"], [])
 
 
 def is_fine(args, step, facts):
@@ -117,7 +121,8 @@ def is_hostile(mechanism, step, result, numbers):
         row = refusals(found)[0]
         equal((found["result"], row["name"], row["mechanism"], row["result"]), ("refused", step, mechanism, result))
         holds(row["error"], numbers)
-        assert row["error"]["message"] and row["error"]["reason_text"]
+        assert row["error"]["message"]
+        equal("reason_text" in row["error"], row["error"].get("reason", 0) != 0)
     return case
 
 
@@ -142,7 +147,7 @@ def older_host_drives_newer_plugin():
 def module(name, code, step, result, gone):
     def case():
         found = document(nxmem("run", "--json", plugin("fault_" + name)), code)
-        equal((found["unmapped"], found["result"]), (gone, "refused" if code else "ok"))
+        equal((found["unmapped"], found["result"]), (gone, ["ok", "refused", None, "could-not-run"][code]))
         first = refusals(found)[0] if step else {"name": None, "result": None}
         equal((first["name"], first["result"]), (step, result))
     return case
@@ -150,7 +155,7 @@ def module(name, code, step, result, gone):
 
 def resident_module_is_a_finding():
     found = document(nxmem("run", "--json", plugin("fault_resident")), 1)
-    equal(found["unmapped"], False)
+    equal((found["unmapped"], found["result"]), (False, "findings"))
     holds(steps(found, "unload")[0], {"verdict": "warning", "unmapped": False})
 
 
@@ -176,6 +181,7 @@ def not_listed(args):
         found = document(nxmem("run", "--json", plugin("minimal"), *args), 1)
         equal([row["result"] for row in refusals(found)], ["unknown-mechanism"])
         equal((steps(found, "allocator"), found["unmapped"]), ([], True))
+        assert refusals(found)[0]["error"]["message"].endswith("listed: minimal (host:0)"), found
     return case
 
 
@@ -252,13 +258,66 @@ def memory_that_cannot_be_written():
     equal((steps(found, "release")[0]["released"], found["unmapped"]), (64, True))
 
 
-def is_no_plugin(make):
+def is_no_plugin(make, unmapped=None):
     def case():
         path = make()
-        refused_in_one_line(nxmem("run", path))
+        done = nxmem("run", path)
+        refused_in_one_line(done)
+        equal(done.stderr.count(os.fsencode(path)), 1)
         found = document(nxmem("run", "--json", path), 3)
-        equal((found["result"], found["unmapped"]), ("refused", True))
+        equal((found["result"], found["unmapped"]), ("could-not-run", unmapped))
     return case
+
+
+def object_file():
+    return compile_so("object", [fixture("inspected.c")], kind="-c")
+
+
+def object_file_is_told_how_to_be_linked():
+    done = nxmem("run", object_file())
+    equal(done.returncode, 3)
+    assert b"link it with -shared" in done.stderr, done.stderr
+
+
+def library_with_an_undefined_symbol():
+    source = write("undefined.c", b"extern int nowhere(void);\nint here(void) { return nowhere(); }\n")
+    return compile_so("undefined", [os.fsdecode(source)])
+
+
+def report_of_too_few():
+    path = built_from_minimal("forgets", "forgets.c", ["-DNxmemQueryUnloadReadiness=HonestReport"])
+    found = document(nxmem("run", "--json", path), 1)
+    equal((found["result"], refusals(found)), ("findings", []))
+    holds(steps(found, "gate")[0], {"verdict": "warning", "plugin_allocations": 0, "host_allocations": 64})
+
+
+def no_mechanism():
+    path = built_from_minimal("nothing", "nothing.c", ["-DNxmemCreateAllocatorFactories=RealFactories"])
+    found = document(nxmem("run", "--json", path), 1)
+    equal((found["result"], found["unmapped"], refusals(found)), ("findings", True, []))
+    holds(steps(found, "negotiated")[0], {"verdict": "warning", "mechanisms": 0})
+
+
+def structured_release_is_named():
+    found = document(nxmem("run", "--json", plugin("scripted"), "--mechanism", "eager"), 0)
+    holds(steps(found, "release")[0], {"through": "release_allocation", "bytes_given_back": 64 * 4096})
+    older = document(nxmem("run", "--json", plugin("scripted"), "--mechanism", "eager", "--minor", "0"), 0)
+    holds(steps(older, "release")[0], {"through": "deallocate", "bytes_given_back": 64 * 4096})
+
+
+def crash(how, signal_number, args, said):
+    """The process dies of the plugin's own signal; the last line on stderr says where."""
+    def case():
+        path = built_from_minimal("crash_" + how, "crash.c", ["-Daligned_alloc=crash_alloc", "-DHOW_" + how.upper()])
+        done = nxmem("run", path, *args)
+        equal(done.returncode, -signal_number)
+        equal(done.stderr.splitlines()[-1], b"nxmem run: the plugin crashed the process during: " + said)
+    return case
+
+
+def one_of_each():
+    lines = nxmem("run", plugin("fault_resident")).stdout.decode().splitlines()
+    assert "0 notes, 1 warning, 0 refused" in lines[-1], lines[-1]
 
 
 def cut_plugin():
@@ -291,7 +350,19 @@ NO_PLUGINS = [
     ("text", text_file),
     ("a plugin cut off inside its segments", cut_plugin),
     ("an executable", lambda: "/bin/true"),
-    ("a library without the exports", plain_library),
+    ("an object file", object_file),
+    ("a library with an undefined symbol", library_with_an_undefined_symbol),
+    ("a library without the exports", plain_library, True),
+]
+
+CRASHES = [
+    ("null", signal.SIGSEGV, [], b"allocate, mechanism minimal"),
+    ("null", signal.SIGSEGV, ["--json"], b"allocate, mechanism minimal"),
+    ("stack", signal.SIGSEGV, [], b"allocate, mechanism minimal"),
+    ("divide", signal.SIGFPE, [], b"allocate, mechanism minimal"),
+    ("trap", signal.SIGILL, [], b"allocate, mechanism minimal"),
+    ("abort", signal.SIGABRT, [], b"allocate, mechanism minimal"),
+    ("load", signal.SIGABRT, [], b"open (load, negotiate, enumerate)"),
 ]
 
 
@@ -300,7 +371,9 @@ def make_rows():
     rows += [(f"{name}: driven to the end", is_honest(name)) for name in HONEST]
     rows += [(f"{name}: refused", is_hostile(name, *rest)) for name, *rest in HOSTILE]
     rows += [(f"module {name}", module(name, *rest)) for name, *rest in MODULES]
-    rows += [("no plugin: " + name, is_no_plugin(make)) for name, make in NO_PLUGINS]
+    rows += [("no plugin: " + name, is_no_plugin(*rest)) for name, *rest in NO_PLUGINS]
+    rows += [(f"crash by {how} {' '.join(args)}".strip(), crash(how, number, args, said))
+             for how, number, args, said in CRASHES]
     rows += [("two owners of one address", two_owners_of_one_address),
              ("a refused mechanism does not stop the others", goes_on_after_a_refusal),
              ("an older host drives a newer plugin", older_host_drives_newer_plugin),
@@ -311,6 +384,11 @@ def make_rows():
              ("a device that is not listed", not_listed(["--device", "disk:7"])),
              ("a size that wraps", impossible_size),
              ("more blocks than handles fit in memory", impossible_count),
+             ("an object file is told how to be linked", object_file_is_told_how_to_be_linked),
+             ("a report of fewer than were handed out", report_of_too_few),
+             ("a plugin without a mechanism is a finding", no_mechanism),
+             ("the slot that released is named", structured_release_is_named),
+             ("one warning is not several", one_of_each),
              ("lines and JSON show the same steps", lines_show_every_step),
              ("hostile text fits a terminal", hostile_text_fits_a_terminal),
              ("a relative path", relative_path),

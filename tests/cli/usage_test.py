@@ -25,6 +25,7 @@ WRONG = [("no subcommand", []),
          ("blocks beyond 2^64", ["run", "--blocks", "18446744073709551616", "a"]),
          ("blocks with a suffix", ["run", "--blocks", "1K", "a"]),
          ("blocks without their number", ["run", "a", "--blocks"]),
+         ("no blocks", ["run", "--blocks", "0", "a"]),
          ("no bytes", ["run", "--bytes", "0", "a"]),
          ("bytes with an unknown suffix", ["run", "--bytes", "1T", "a"]),
          ("bytes that overflow by their suffix", ["run", "--bytes", "18446744073709551615K", "a"]),
@@ -75,8 +76,13 @@ def reader_went_away(args):
         os.close(reader)
         done = nxmem(*args(), stdout=writer)
         os.close(writer)
-        equal(done.returncode, 3)
+        equal((done.returncode, done.stderr), (3, b""))
     return case
+
+
+def suffix_is_explained():
+    done = nxmem("run", "--bytes", "1T", "a")
+    assert b"'1T'" in done.stderr and b"K, M or G" in done.stderr, done.stderr
 
 
 def output_is_closed():
@@ -89,6 +95,7 @@ def make_rows():
     rows = [(name, shows(args, words)) for name, args, words in HELPS]
     rows.append(("version", shows(["--version"], ["0.1.0", "1.1"])))
     rows += [("wrong: " + name, is_wrong(args)) for name, args in WRONG]
+    rows.append(("a wrong size is told which suffixes there are", suffix_is_explained))
     rows.append(("an unknown subcommand is named, and those that exist", lists_subcommands))
     def inspect():
         return ["inspect", plugin("minimal")]
@@ -102,8 +109,8 @@ def make_rows():
                ("run", run), ("run as JSON", lambda: run() + ["--json"])]
     for name, args in written:
         rows.append((f"{name}: a full disk is reported", is_not_written(args)))
-    rows.append(("inspect: a reader that went away is reported", reader_went_away(inspect)))
-    rows.append(("run as JSON: a reader that went away is reported", reader_went_away(lambda: run() + ["--json"])))
+    rows.append(("inspect: a reader that went away ends it quietly", reader_went_away(inspect)))
+    rows.append(("run as JSON: a reader that went away ends it quietly", reader_went_away(lambda: run() + ["--json"])))
     rows.append(("inspect: a closed standard output is reported", output_is_closed))
     return rows
 
