@@ -78,8 +78,8 @@ static const export_words EXPORT_WORDS[] = {
     [NX_EXPORT_INDIRECT] = {"indirect function", NX_ROW_NOTE, "its resolver runs when a host looks the name up"},
     [NX_EXPORT_NO_FUNCTION] = {"no function", NX_ROW_WARNING, "a host refuses data; define a function of this name"},
     [NX_EXPORT_UNDEFINED] = {"undefined", NX_ROW_WARNING, "it is asked for, not defined; define it here"},
-    [NX_EXPORT_HIDDEN] = {"hidden", NX_ROW_WARNING, "defined but hidden: give it default visibility, without static"},
-    [NX_EXPORT_MANGLED] = {"mangled", NX_ROW_WARNING, "defined under a C++ name: needs extern \"C\" at global scope"},
+    [NX_EXPORT_HIDDEN] = {"hidden", NX_ROW_WARNING, "it is defined: give it default visibility, without static"},
+    [NX_EXPORT_MANGLED] = {"mangled", NX_ROW_WARNING, "needs extern \"C\" at global scope"},
 };
 
 static void export_row(const nx_facts *facts, int i, nx_report *report) {

@@ -20,7 +20,7 @@ static const char *advice_for(nxmem_result result) {
     case NXMEM_ERR_CANNOT_OPEN:
       return "check the path, its permissions and its dependencies";
     case NXMEM_ERR_MISSING_SYMBOL:
-      return "this is not an nxmem plugin, or its exports are hidden";
+      return "this is not an nxmem plugin, or its exports are hidden: 'nxmem inspect' shows which";
     case NXMEM_ERR_NEGOTIATION:
       return "use a plugin and a host that share a version and the ALLOCATOR capability";
     case NXMEM_ERR_CONTRACT:
