@@ -2,6 +2,7 @@
 """Damages one check of abi/src/prefix.c at a time, in a copy, and runs the proof gate on the damaged function: it must go red.
 
 try_mutations.py [NAME...]    Prints one line per mutation with the goal that noticed; exit code 1 when one survives.
+Each damaged function is first judged undamaged with the same options, so that a red line is not a prover out of time.
 """
 import concurrent.futures
 import os
@@ -68,14 +69,13 @@ def damaged(text, function, old, new):
     return text[:start] + body
 
 
-def try_one(mutation):
-    """(name, what noticed it or None)"""
-    name, world, function, old, new = mutation
+def judge(function, world, damage):
+    """(what noticed it or None, the gate's last line) for the function in a copy whose source `damage` rewrote."""
     with tempfile.TemporaryDirectory(prefix="nxmem-mutant-") as folder:
         for part in ("abi", "proofs"):
             shutil.copytree(f"{ROOT}/{part}", f"{folder}/{part}", ignore=shutil.ignore_patterns("__pycache__"))
         with open(f"{ROOT}/{SOURCE}", encoding="utf-8") as file:
-            text = damaged(file.read(), function, old, new)
+            text = damage(file.read())
         with open(f"{folder}/{SOURCE}", "w", encoding="utf-8") as file:
             file.write(text)
         done = subprocess.run([f"{HERE}/gate.py", "--root", folder, "--quick", "--timeout", "5", "--jobs", "1",
@@ -83,18 +83,31 @@ def try_one(mutation):
     noticed = re.findall(r"goal not proved: (.*)", done.stdout) or re.findall(r"(?m)^  (.*)", done.stdout)
     last = done.stdout.strip().splitlines()[-1] if done.stdout.strip() else done.stderr.strip()[-200:]
     red = done.returncode == 1 and last.startswith("proofs: ")
-    return name, world, function, (noticed[0] if red and noticed else None), last
+    return (noticed[0] if red and noticed else None), last
+
+
+def try_control(pair):
+    function, world = pair
+    return pair, judge(function, world, lambda text: text)
+
+
+def try_mutation(mutation):
+    name, world, function, old, new = mutation
+    return mutation, judge(function, world, lambda text: damaged(text, function, old, new))
 
 
 def main():
     chosen = [m for m in MUTATIONS if not sys.argv[1:] or m[0] in sys.argv[1:]]
-    survivors = 0
+    wrong = survivors = 0
     with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
-        for name, world, function, noticed, last in pool.map(try_one, chosen):
+        for (function, world), (noticed, last) in pool.map(try_control, sorted({(m[2], m[1]) for m in chosen})):
+            wrong += not last.endswith(" 0 open")
+            print(f"{'green   ' if last.endswith(' 0 open') else 'WRONG   '} undamaged ({function}, {world}): {last}", flush=True)
+        for (name, world, function, _, _), (noticed, last) in pool.map(try_mutation, chosen):
             survivors += noticed is None
             print(f"{'red     ' if noticed else 'SURVIVED'} {name} ({function}, {world}): {noticed or last}", flush=True)
-    print(f"mutations: {len(chosen) - survivors}/{len(chosen)} red")
-    return 1 if survivors else 0
+    print(f"mutations: {len(chosen) - survivors}/{len(chosen)} red, {wrong} undamaged functions not proved")
+    return 1 if survivors or wrong else 0
 
 
 if __name__ == "__main__":
