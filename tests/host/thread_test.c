@@ -35,6 +35,7 @@ enum { THREADS = 8 };
 static struct {
   nx_stage stage;
   pthread_barrier_t start;
+  int threads;
   _Atomic int stop;
   _Atomic uint64_t won;      /* answers NXMEM_OK */
   _Atomic uint64_t odd;      /* answers that must not be */
@@ -46,13 +47,14 @@ static void get_ready(void) {
   memset(&race, 0, sizeof race);
   nx_puppet_reset();
   puppet.concurrent = 1;
-  pthread_barrier_init(&race.start, NULL, THREADS);
+  race.threads = THREADS;
 }
 
 static void run_threads(void *(*run)(void *)) {
   pthread_t threads[THREADS];
-  for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, run, (void *)(uintptr_t)i);
-  for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+  pthread_barrier_init(&race.start, NULL, (unsigned)race.threads);
+  for (int i = 0; i < race.threads; i++) pthread_create(&threads[i], NULL, run, (void *)(uintptr_t)i);
+  for (int i = 0; i < race.threads; i++) pthread_join(threads[i], NULL);
   pthread_barrier_destroy(&race.start);
   assert_int_equal(atomic_load(&race.odd), 0);
 }
@@ -210,14 +212,12 @@ static void *close_or_allocate(void *me) {
   return NULL;
 }
 
-static void test_close_race(void **state) {
-  const nx_case *c = *state;
+static void close_race(const nx_case *c, int threads, int rounds) {
   get_ready();
-  pthread_barrier_destroy(&race.start);
+  race.threads = threads;
   race.stage = nx_stage_set(c->mode);
   puppet.inside = watch_close;
-  for (int round = 0; round < 30; round++) {
-    pthread_barrier_init(&race.start, NULL, THREADS);
+  for (int round = 0; round < rounds; round++) {
     atomic_store(&race.stop, 0);
     atomic_store(&released, 0);
     run_threads(close_or_allocate);
@@ -228,6 +228,11 @@ static void test_close_race(void **state) {
   puppet.inside = NULL;
   nx_stage_strike(&race.stage);
 }
+
+static void test_close_race(void **state) { close_race(*state, THREADS, 30); }
+
+/* Few threads hold few allocations: most closes succeed at once, in the middle of a call that is just beginning. */
+static void test_close_duel(void **state) { close_race(*state, 2, 1500); }
 
 /* ---- Unload against open ------------------------------------------------------------------------------------------- */
 
@@ -255,11 +260,11 @@ static void *unload_or_open(void *me) {
   return NULL;
 }
 
-static void test_unload_race(void **state) {
-  const nx_case *c = *state;
+static void unload_race(const nx_case *c, int threads, int rounds) {
   nxmem_host host = nx_host_in(c->mode);
-  for (int round = 0; round < 20; round++) {
+  for (int round = 0; round < rounds; round++) {
     get_ready();
+    race.threads = threads;
     race.stage.host = host;
     race.stage.path = nx_puppet_copy();
     race.stage.plugin = nx_must_open(host, race.stage.path);
@@ -272,6 +277,9 @@ static void test_unload_race(void **state) {
   }
   nx_host_gone(host);
 }
+
+static void test_unload_race(void **state) { unload_race(*state, THREADS, 20); }
+static void test_unload_duel(void **state) { unload_race(*state, 3, 60); }
 
 /* ---- Open and unload, all at once ---------------------------------------------------------------------------------- */
 
@@ -381,7 +389,9 @@ static void test_readers(void **state) {
 ONE(release, "eight threads release the same 512");
 ONE(sized, "four of eight name a wrong size");
 ONE(close, "close against allocate");
+ONE(close_duel, "close against one allocate");
 ONE(unload, "unload against open");
+ONE(unload_duel, "unload against one open");
 ONE(one_file, "one file opened and unloaded by eight");
 ONE(own_files, "eight files opened and unloaded");
 ONE(destroy, "the host destroyed against opens");
@@ -394,7 +404,9 @@ int main(void) {
   nx_suite_modes(&suite, ROWS(release_rows), test_release_race);
   nx_suite_modes(&suite, ROWS(sized_rows), test_sized_race);
   nx_suite_modes(&suite, ROWS(close_rows), test_close_race);
+  nx_suite_modes(&suite, ROWS(close_duel_rows), test_close_duel);
   nx_suite_modes(&suite, ROWS(unload_rows), test_unload_race);
+  nx_suite_modes(&suite, ROWS(unload_duel_rows), test_unload_duel);
   nx_suite_modes(&suite, ROWS(one_file_rows), test_open_one_file);
   nx_suite_modes(&suite, ROWS(own_files_rows), test_open_own_files);
   nx_suite_modes(&suite, ROWS(destroy_rows), test_destroy_race);
