@@ -4,8 +4,9 @@
  * Attackers: the plugin (every byte, number, pointer, name and callback it produces) and a caller with stale handles.
  * Promise: what a plugin says is judged by the proved core before it is used; bad input leaves state as it was; a debt that cannot be paid is counted and named.
  *
- * Every object is a handle by value: slot and generation, checked on each call, so a second close, a stale copy or an invented number is
- * NXMEM_ERR_STALE_HANDLE and never an access to freed memory. {0} is never a live handle.
+ * Every object is a handle by value: slot and generation, checked on each call, so a second close or a stale copy is
+ * NXMEM_ERR_STALE_HANDLE, and no number whatsoever is an access to freed memory. Handles are no secrets: a number made up by the caller may name an object of its own process. {0}
+ * names none.
  *
  * Errors: each function returns one nxmem_result per cause. An nxmem_error is optional (NULL) and caller-owned; its message is one line that
  * names what was found, what was needed and what to do. Outputs are written only on NXMEM_OK, unless the function says otherwise.
@@ -115,7 +116,7 @@ NXMEM_PUBLIC void nxmem_host_options_default(nxmem_host_options *options);
 NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_host_create(const nxmem_host_options *options, nxmem_host *out,
                                             nxmem_error *error);
 
-/* Counts since the host was created. Every counter saturates, none wraps. */
+/* Counts since the host was created. Every counter saturates, none wraps. A snapshot of moving things: what an allocator that is closing quarantined may show twice. */
 typedef struct nxmem_host_counts {
   uint64_t open_plugins;         /* plugin handles not yet unloaded or destroyed */
   uint64_t open_allocators;
@@ -127,7 +128,7 @@ typedef struct nxmem_host_counts {
   uint64_t contract_violations;  /* answers that the core refused, unload reports that are short or unwritten among them */
   uint64_t refused_callbacks;    /* callbacks for work not outstanding, and those of the whole process whose context names nothing */
   uint64_t unpaid_debts;         /* objects whose release could not be found */
-  uint64_t forced_leaks;         /* modules kept mapped for good */
+  uint64_t forced_leaks;         /* modules given up with a shut gate: mapped until the file is opened again, or for good */
 } nxmem_host_counts;
 
 /* [any-thread] [re-entrant] */
@@ -137,7 +138,7 @@ NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_host_count(nxmem_host host, nxm
 /*
  * Give a host back.
  *
- * NXMEM_ERR_BUSY  plugins are still open; found says how many. Unload or destroy them first.
+ * NXMEM_ERR_BUSY  plugins are still open, or allocators of plugins that were given up, or calls are inside; found says how many. Unload or destroy them first.
  *
  * [any-thread]
  */
@@ -148,7 +149,7 @@ NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_host_destroy(nxmem_host host, n
 /*
  * Load a plugin: check the file, load it, resolve its three exports, negotiate, enumerate, own its factories.
  *
- * path  Absolute path of a regular file; borrowed for the call.
+ * path  Absolute path of a regular file, without a dollar sign (the loader would expand it); borrowed for the call.
  *
  * The same file (device and inode) opened again is the same module with one more reference. Nothing of a refused plugin stays
  * mapped, unless it left a debt that cannot be paid; then the message says so and the host counts it.
@@ -216,8 +217,8 @@ NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_plugin_try_unload(nxmem_plugin 
                                                   nxmem_error *error);
 
 /*
- * Give the handle up whatever the gate says. With an open gate this is try_unload. With a shut gate the module stays mapped for good and one forced leak is
- * counted; allocators and allocations that are open stay usable. The handle is gone in both cases.
+ * Give the handle up whatever the gate says. With an open gate this is try_unload. With a shut gate the module stays mapped and one forced leak is
+ * counted, until the same file is opened again and so takes it over; allocators and allocations that are open stay usable. The handle is gone in both cases.
  *
  * NXMEM_ERR_STALE_HANDLE only, and NXMEM_ERR_BUSY while another thread is unloading the same module.
  *
@@ -271,9 +272,10 @@ enum {
 /*
  * Close an allocator: its table's release is called exactly once. Never waits.
  *
- * NXMEM_ERR_BUSY  live allocations (found says how many) or calls inside; nothing changed except that, after NXMEM_CLOSE_RELEASE_LIVE, some may be gone.
+ * NXMEM_ERR_BUSY  live allocations (found says how many) or calls inside. With calls inside the gate stays shut: every other call answers BUSY until
+ *                 close is tried again. Otherwise nothing changed, except that after NXMEM_CLOSE_RELEASE_LIVE some may be gone.
  *
- * Quarantined allocations do not keep it open; they stay charged and keep the module mapped.
+ * Quarantined allocations do not keep it open; they stay charged and keep the module mapped; their handles go with the allocator.
  *
  * [any-thread] [runs plugin code] [re-entrant]
  */

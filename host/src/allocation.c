@@ -36,10 +36,14 @@ static NxmemAllocation describe(nx_allocator *a, nx_allocation *record) {
   return described;
 }
 
-/* Out of everybody's hands for good; its charge stays. */
+static void count_quarantined(nx_allocator *a, nx_allocation *record) {
+  nx_count(&a->quarantined);
+  nx_add(&a->quarantined_bytes, get(&record->bytes));
+}
+
+/* Out of everybody's hands for good; its charge stays. The record stays with it until the allocator closes. */
 static void quarantine(nx_allocator *a, nx_allocation *record) {
-  atomic_fetch_add(&a->quarantined, 1u);
-  atomic_fetch_add(&a->quarantined_bytes, get(&record->bytes));
+  count_quarantined(a, record);
   nx_slot_set(&record->slot, NXMEM_SLOT_QUARANTINED);
 }
 
@@ -199,13 +203,32 @@ nxmem_result nxmem_release(nxmem_allocator allocator, nxmem_allocation allocatio
   return r;
 }
 
+/*
+ * Claim a record for its owner: from `state` to RELEASING. The word is read before the owner and swapped as it was read: between the two the
+ * slot may have been freed and handed to somebody else.
+ */
+static int claim_owned(nx_allocation *record, uint64_t owner, nxmem_slot_state state) {
+  const uint64_t word = atomic_load(&record->slot.word);
+  if (nxmem_word_state(word) != state || get(&record->owner) != owner) return 0;
+  const uint64_t handle = nxmem_handle_make(record->slot.self, nxmem_word_generation(word));
+  return nx_slot_move(&record->slot, handle, state, NXMEM_SLOT_RELEASING);
+}
+
+void nx_allocations_forget_quarantined(nx_allocator *a) {
+  const uint64_t owner = nx_slot_handle(&a->slot);
+  const uint32_t count = atomic_load(&nx_allocations.count);
+  for (uint32_t i = 0; i < count; i++) {
+    nx_allocation *record = (nx_allocation *)(void *)nx_table_at(&nx_allocations, i);
+    if (claim_owned(record, owner, NXMEM_SLOT_QUARANTINED)) nx_table_give(&nx_allocations, &record->slot);
+  }
+}
+
 void nx_allocations_hand_back(nx_allocator *a) {
   const uint64_t owner = nx_slot_handle(&a->slot);
   const uint32_t count = atomic_load(&nx_allocations.count);
   for (uint32_t i = 0; i < count; i++) {
     nx_allocation *record = (nx_allocation *)(void *)nx_table_at(&nx_allocations, i);
-    if (get(&record->owner) != owner) continue;
-    if (!nx_slot_move(&record->slot, nx_slot_handle(&record->slot), NXMEM_SLOT_LIVE, NXMEM_SLOT_RELEASING)) continue;
+    if (!claim_owned(record, owner, NXMEM_SLOT_LIVE)) continue;
     release_answer answer;
     enter_release(a, record, &answer);
     settle(a, record, &answer); /* closing leaves nothing live: a refusal is quarantine here */
@@ -238,15 +261,14 @@ static nxmem_verdict judge_and_charge(nx_allocator *a, const NxmemAllocResult *r
 
 /*
  * An OK that cannot be accepted. A NULL address is never handed back: that would free another owner's memory. The others are handed back
- * once. Nothing was charged, so nothing is refunded; what the plugin keeps is quarantined.
+ * once. Nothing was charged, so nothing is refunded; what the plugin keeps is counted as quarantined. Its record goes: no caller ever had its handle, and a
+ * plugin must not be able to fill the host's tables with lies.
  */
 static void undo(nx_allocator *a, nx_allocation *record, nxmem_verdict v) {
   release_answer answer = {.fate = NXMEM_FATE_QUARANTINED};
   if (v.reason != NXMEM_REASON_NULL_ADDRESS) enter_release(a, record, &answer);
-  if (answer.fate == NXMEM_FATE_GONE)
-    nx_table_give(&nx_allocations, &record->slot);
-  else
-    quarantine(a, record);
+  if (answer.fate != NXMEM_FATE_GONE) count_quarantined(a, record);
+  nx_table_give(&nx_allocations, &record->slot);
 }
 
 static nxmem_result ask(nx_allocator *a, nx_allocation *record, uint64_t bytes, uint64_t align, NxmemAllocResult *taken,
@@ -324,6 +346,7 @@ nxmem_result nxmem_allocate(nxmem_allocator allocator, uint64_t bytes, uint64_t 
     r = nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "allocate: no room for another allocation");
   } else {
     note(record, allocator.id, bytes, align);
+    nx_slot_set(&record->slot, NXMEM_SLOT_ALLOCATING);
     r = allocate_into(a, record, bytes, align, out, error);
   }
   nx_allocator_leave(a);

@@ -10,4 +10,7 @@
  */
 void nx_allocations_hand_back(nx_allocator *allocator);
 
+/* Give back the records of an allocator's quarantined allocations: it is closing, and its books stay with the module. */
+void nx_allocations_forget_quarantined(nx_allocator *allocator);
+
 #endif /* NX_ALLOCATION_H */

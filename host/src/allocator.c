@@ -200,14 +200,15 @@ static nxmem_result open_pinned(nx_module *module, const nxmem_open_options *opt
   if (o.allocator == NULL)
     return nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "open %s: no room for another allocator", options->mechanism);
   reset(o.allocator, module);
+  nx_slot_set(&o.allocator->slot, NXMEM_SLOT_ALLOCATING);
   r = open_into_slot(&o);
   if (r != NXMEM_OK) {
     nx_table_give(&nx_allocators, &o.allocator->slot);
     return r;
   }
   atomic_fetch_add(&module->allocators, 1u);
+  out->id = nx_slot_handle(&o.allocator->slot); /* before anybody can close it by a guessed handle */
   nx_slot_set(&o.allocator->slot, NXMEM_SLOT_LIVE);
-  out->id = nx_slot_handle(&o.allocator->slot);
   return NXMEM_OK;
 }
 

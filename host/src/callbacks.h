@@ -4,7 +4,7 @@
 
 #include "objects.h"
 
-/* Fill an allocator's callback table; its context is the allocator's handle as a number, never a pointer. */
+/* Fill an allocator's callback table; its context is a number that leads to the allocator's handle, never a pointer. */
 void nx_callbacks_fill(nx_allocator *allocator, uint32_t abi_minor);
 
 /* Callbacks of the whole process whose context named nothing. */

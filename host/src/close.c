@@ -32,11 +32,11 @@ static nxmem_result busy(uint64_t n, const char *what, nxmem_error *error) {
 
 /* Books that outlive the allocator: what the plugin never gave back. */
 static void retain_quarantine(nx_allocator *a, nx_module *module) {
-  atomic_fetch_add(&module->retained, atomic_load(&a->quarantined));
-  atomic_fetch_add(&module->retained_bytes, atomic_load(&a->quarantined_bytes));
-  atomic_fetch_add(&module->retained_owned, atomic_load(&a->owned));
+  nx_add(&module->retained, atomic_load(&a->quarantined));
+  nx_add(&module->retained_bytes, atomic_load(&a->quarantined_bytes));
+  nx_add(&module->retained_owned, atomic_load(&a->owned));
   /* `residual` is what gone allocations left mapped: it goes with the allocator's own state. */
-  atomic_fetch_add(&module->retained_mapped, atomic_load(&a->mapped) - atomic_load(&a->residual));
+  nx_add(&module->retained_mapped, atomic_load(&a->mapped) - atomic_load(&a->residual));
 }
 
 static nxmem_result close_claimed(nx_allocator *a, uint32_t flags, nxmem_error *error) {
@@ -53,6 +53,7 @@ static nxmem_result close_claimed(nx_allocator *a, uint32_t flags, nxmem_error *
   }
   nx_module *module = nx_module_at(atomic_load_explicit(&a->module, memory_order_relaxed));
   a->table.release(a->table.ctx);
+  nx_allocations_forget_quarantined(a);
   retain_quarantine(a, module);
   nx_table_give(&nx_allocators, &a->slot);
   atomic_fetch_sub(&module->allocators, 1u);

@@ -196,7 +196,7 @@ static void line_status(line *l, const NxmemStatus *status) {
 /* The advice keeps its place however long the rest is. */
 static nxmem_result finish(nxmem_error *error, nxmem_result result, const line *l, const char *advice) {
   if (advice == NULL) advice = advice_for(result);
-  const uint32_t room = (uint32_t)(sizeof error->message - strlen(advice) - sizeof "; ");
+  const uint32_t room = (uint32_t)(sizeof error->message - strlen(advice) - sizeof "; " - NX_APPEND_ROOM);
   const uint32_t used = nxmem_text_show((const uint8_t *)l->text, (uint32_t)l->used, (uint8_t *)error->message, room);
   (void)snprintf(error->message + used, sizeof error->message - used, "; %s", advice);
   error->result = result;

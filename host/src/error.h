@@ -51,7 +51,8 @@ const char *nx_field_name(nx_record record, nxmem_verdict verdict);
 enum { NX_DEVICE_TEXT = 24 };
 void nx_device_text(NxmemDeviceId device, char out[NX_DEVICE_TEXT]);
 
-/* Append to a finished message, where there is one: what became of a debt. */
+/* Append to a finished message, where there is one: what became of a debt. There is room for this many bytes in all, whatever the plugin said. */
+enum { NX_APPEND_ROOM = 256 };
 void nx_error_append(nxmem_error *error, const char *text);
 
 #endif /* NX_ERROR_H */

@@ -84,6 +84,10 @@ nxmem_result nx_file_check(const char *path, nx_file_identity *out, nxmem_error 
   if (path == NULL) return nx_fail(error, NXMEM_ERR_INVALID_ARGUMENT, "open plugin: path is NULL");
   if (path[0] != '/')
     return nx_fail(error, NXMEM_ERR_INVALID_ARGUMENT, "open plugin %s: needed an absolute path", path);
+  if (strchr(path, '$') != NULL)
+    return nx_fail(error, NXMEM_ERR_INVALID_ARGUMENT,
+                   "open plugin %s: found a dollar sign, which the loader would expand; needed a path without one",
+                   path);
   const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0) return nx_fail(error, NXMEM_ERR_CANNOT_OPEN, "open %s: %s", path, strerror(errno));
   const nxmem_result checked = check_open_file(fd, path, out, error);

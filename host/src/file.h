@@ -11,7 +11,7 @@ typedef struct nx_file_identity {
 } nx_file_identity;
 
 /*
- * An absolute path to a regular file that is a 64-bit ELF shared object of this machine whose loaded segments lie inside the file: a truncated
+ * An absolute path, without a dollar sign, to a regular file that is a 64-bit ELF shared object of this machine whose loaded segments lie inside the file: a truncated
  * file would end the process in the loader with SIGBUS.
  *
  * NXMEM_ERR_INVALID_ARGUMENT, NXMEM_ERR_CANNOT_OPEN; *out is written only on NXMEM_OK. [any-thread] [blocks: file I/O, never on a FIFO]

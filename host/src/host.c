@@ -65,13 +65,13 @@ nxmem_result nxmem_host_create(const nxmem_host_options *options, nxmem_host *ou
   host->offer.range = chosen.range;
   host->offer.capability_flags = chosen.capability_flags & nxmem_caps_at(chosen.range.minor_max);
   host->fetch = chosen.fetch;
-  atomic_store(&host->open_plugins, 0);
+  /* `open_plugins` is not reset: it is 0, but for a stale handle that is counting itself in and out at this very moment. */
   atomic_store(&host->violations, 0);
   atomic_store(&host->refused_callbacks, 0);
   atomic_store(&host->unpaid_debts, 0);
   atomic_store(&host->forced_leaks, 0);
-  nx_slot_set(&host->slot, NXMEM_SLOT_LIVE);
   out->id = nx_slot_handle(&host->slot);
+  nx_slot_set(&host->slot, NXMEM_SLOT_LIVE);
   return NXMEM_OK;
 }
 
@@ -127,8 +127,19 @@ nxmem_result nxmem_host_count(nxmem_host handle, nxmem_host_counts *out, nxmem_e
   return NXMEM_OK;
 }
 
+/* Calls in the plugins of a host: one of them may be about to open an allocator, though its plugin handle is gone. */
+static uint64_t count_calls_inside(uint64_t host) {
+  uint64_t sum = 0;
+  const uint32_t count = atomic_load(&nx_modules.count);
+  for (uint32_t i = 0; i < count; i++) {
+    nx_module *m = nx_module_at(i);
+    if (atomic_load(&m->host) == host) add(&sum, &m->inside);
+  }
+  return sum;
+}
+
 static nxmem_result still_open(uint64_t n, const char *what, nxmem_error *error) {
-  (void)nx_fail(error, NXMEM_ERR_BUSY, "destroy host: found %" PRIu64 " open %s, needed none", n, what);
+  (void)nx_fail(error, NXMEM_ERR_BUSY, "destroy host: found %" PRIu64 " %s, needed none", n, what);
   if (error != NULL) error->found = n;
   return NXMEM_ERR_BUSY;
 }
@@ -139,13 +150,16 @@ nxmem_result nxmem_host_destroy(nxmem_host handle, nxmem_error *error) {
   if (found != NXMEM_OK) return found;
   if (!nx_slot_move(&host->slot, handle.id, NXMEM_SLOT_LIVE, NXMEM_SLOT_RELEASING))
     return nx_fail(error, NXMEM_ERR_BUSY, "destroy host: another thread is destroying it");
+  /* In this order: without a plugin handle no call can begin, without a call inside no allocator can be opened. */
   const uint64_t plugins = atomic_load(&host->open_plugins);
+  const uint64_t inside = count_calls_inside(handle.id);
   nxmem_host_counts counts = {0};
   count_allocators(handle.id, &counts);
-  if (plugins != 0 || counts.open_allocators != 0) {
+  if (plugins != 0 || inside != 0 || counts.open_allocators != 0) {
     nx_slot_set(&host->slot, NXMEM_SLOT_LIVE);
-    if (plugins != 0) return still_open(plugins, "plugins", error);
-    return still_open(counts.open_allocators, "allocators", error);
+    if (plugins != 0) return still_open(plugins, "open plugins", error);
+    if (inside != 0) return still_open(inside, "calls inside plugins", error);
+    return still_open(counts.open_allocators, "open allocators", error);
   }
   nx_table_give(&nx_hosts, &host->slot);
   return NXMEM_OK;

@@ -10,6 +10,7 @@
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "error.h"
 
@@ -56,10 +57,20 @@ static nxmem_result resolve_exports(nx_image *image, const struct link_map *map,
   return NXMEM_OK;
 }
 
-static nxmem_result fill(nx_image *image, const char *path, nxmem_error *error) {
+/* Is the library that the loader answered with, under the name it goes by, the file that was checked? */
+static int is_checked_file(const struct link_map *map, const nx_file_identity *file) {
+  struct stat found;
+  return stat(map->l_name, &found) == 0 && (uint64_t)found.st_dev == file->device &&
+         (uint64_t)found.st_ino == file->inode;
+}
+
+static nxmem_result fill(nx_image *image, const char *path, const nx_file_identity *file, nxmem_error *error) {
   struct link_map *map = NULL;
   if (dlinfo(image->dl, RTLD_DI_LINKMAP, &map) != 0 || map == NULL)
     return nx_fail(error, NXMEM_ERR_CANNOT_OPEN, "load %s: the loader does not say where it is", path);
+  if (!is_checked_file(map, file))
+    return nx_fail(error, NXMEM_ERR_CANNOT_OPEN, "load %s: the loader answered with another file, %s", path,
+                   map->l_name);
   const nxmem_result resolved = resolve_exports(image, map, path, error);
   if (resolved != NXMEM_OK) return resolved;
   image->base = (uintptr_t)map->l_addr;
@@ -78,11 +89,11 @@ static nxmem_result refuse_load(const char *path, nxmem_error *error) {
                  strstr(why, "undefined symbol") == NULL ? "" : " (linked with -Wl,-z,defs it would not have built)");
 }
 
-nxmem_result nx_image_open(const char *path, nx_image *out, nxmem_error *error) {
+nxmem_result nx_image_open(const char *path, const nx_file_identity *file, nx_image *out, nxmem_error *error) {
   nx_image image = {0};
   image.dl = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (image.dl == NULL) return refuse_load(path, error);
-  const nxmem_result filled = fill(&image, path, error);
+  const nxmem_result filled = fill(&image, path, file, error);
   if (filled != NXMEM_OK) {
     (void)dlclose(image.dl);
     return filled;

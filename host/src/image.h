@@ -2,13 +2,16 @@
 #ifndef NX_IMAGE_H
 #define NX_IMAGE_H
 
+#include "file.h"
 #include "objects.h"
 
 /*
  * Map a checked file and resolve its three exports, which must be its own and not a dependency's. On failure nothing stays mapped.
+ * The loader knows files by name and by SONAME as well: what it answers with must be the file that was checked.
+ *
  * NXMEM_ERR_CANNOT_OPEN, MISSING_SYMBOL, OUT_OF_MEMORY; *out is written only on NXMEM_OK. [runs plugin code: constructors]
  */
-nxmem_result nx_image_open(const char *path, nx_image *out, nxmem_error *error);
+nxmem_result nx_image_open(const char *path, const nx_file_identity *file, nx_image *out, nxmem_error *error);
 
 /* Give the loader's reference back and look: 1 where the object is gone from the address space. Frees what *image owns. [runs plugin code: destructors] */
 int nx_image_close(nx_image *image);

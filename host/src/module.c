@@ -107,8 +107,33 @@ static void reset(nx_module *module, uint64_t host, const nx_file_identity *file
   atomic_store(&module->retained_mapped, 0);
 }
 
+/* Is the same image held as another file? Then that file was replaced under its name, and the loader still has the earlier one. */
+static int claim_image(nx_module *module) {
+  int free_to_take = 1;
+  pthread_mutex_lock(&module_lock);
+  const uint32_t count = atomic_load(&nx_modules.count);
+  for (uint32_t i = 0; i < count; i++) {
+    const nx_module *m = nx_module_at(i);
+    const int same_file = m->device == module->device && m->inode == module->inode;
+    if (m->claimed == module->image.dl && !same_file) free_to_take = 0;
+  }
+  if (free_to_take) module->claimed = module->image.dl;
+  pthread_mutex_unlock(&module_lock);
+  return free_to_take;
+}
+
+static nxmem_result open_image(nx_module *module, const char *path, nxmem_error *error) {
+  const nx_file_identity file = {.device = module->device, .inode = module->inode};
+  const nxmem_result opened = nx_image_open(path, &file, &module->image, error);
+  if (opened != NXMEM_OK || claim_image(module)) return opened;
+  (void)nx_image_close(&module->image); /* one reference less: nothing of the new file was loaded */
+  return nx_fail(error, NXMEM_ERR_CANNOT_OPEN,
+                 "load %s: the file was replaced while the earlier one of that name is loaded; unload that first",
+                 path);
+}
+
 static nxmem_result load(nx_host *host, nx_module *module, const char *path, nxmem_error *error) {
-  nxmem_result r = nx_image_open(path, &module->image, error);
+  nxmem_result r = open_image(module, path, error);
   if (r != NXMEM_OK) return r;
   r = negotiate(host, module, path, error);
   if (r == NXMEM_OK) r = nx_factories_own(host, module, path, error);
@@ -137,12 +162,13 @@ static found find_or_make(uint64_t host, const nx_file_identity *file, nx_module
   if (m != NULL && nxmem_word_state(atomic_load(&m->slot.word)) != NXMEM_SLOT_LIVE) {
     result = FOUND_IN_TRANSIT;
   } else if (m != NULL) {
-    m->references++;
+    if (m->references++ == 0) atomic_fetch_sub(&nx_host_of(host)->forced_leaks, 1u); /* taken over: no leak any more */
     result = FOUND_LOADED;
   } else {
     m = (nx_module *)(void *)nx_table_take(&nx_modules);
     if (m != NULL) {
       reset(m, host, file);
+      nx_slot_set(&m->slot, NXMEM_SLOT_ALLOCATING);
       result = MADE_FRESH;
     }
   }
@@ -153,6 +179,7 @@ static found find_or_make(uint64_t host, const nx_file_identity *file, nx_module
 
 static void forget(nx_module *module) {
   pthread_mutex_lock(&module_lock);
+  module->claimed = NULL;
   nx_table_give(&nx_modules, &module->slot);
   pthread_mutex_unlock(&module_lock);
 }
@@ -216,8 +243,8 @@ nxmem_result nx_module_try_release(nx_module *module, nxmem_unload_info *info, n
   return NXMEM_OK;
 }
 
-int nx_module_drop(nx_module *module, nxmem_unload_info *info) {
+void nx_module_drop(nx_host *host, nx_module *module, nxmem_unload_info *info) {
   info->references = drop_reference(module);
   info->unmapped = 0;
-  return info->references == 0;
+  if (info->references == 0) nx_count(&host->forced_leaks);
 }

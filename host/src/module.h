@@ -21,7 +21,10 @@ nxmem_result nx_module_try_release(nx_module *module, nxmem_unload_info *info, n
 /* Plugin handles on this module. */
 uint64_t nx_module_references(nx_module *module);
 
-/* Give one reference back although the gate is shut; at the last one the module stays mapped and 1 is returned: a forced leak. */
-int nx_module_drop(nx_module *module, nxmem_unload_info *info);
+/*
+ * Give one reference back although the gate is shut; at the last one the module stays mapped: a forced leak, counted until somebody opens the file
+ * again and so takes the module over.
+ */
+void nx_module_drop(nx_host *host, nx_module *module, nxmem_unload_info *info);
 
 #endif /* NX_MODULE_H */

@@ -5,7 +5,8 @@
  * Promise: a pinned object is not closed or unmapped before the matching leave; a handle that names nothing touches nothing.
  *
  * The order that makes this work: a call first counts itself in, then looks at the state; a closer first changes the state, then looks at the count. All four
- * are sequentially consistent, so at least one of the two sees the other.
+ * are sequentially consistent, so at least one of the two sees the other. Before that, a handle that is no longer live is refused without being counted: a caller's
+ * stale handle must not hold up a close.
  */
 #include "objects.h"
 
@@ -19,12 +20,13 @@ nx_table nx_plugins = NX_TABLE(nx_plugin, 8);
 nx_table nx_allocators = NX_TABLE(nx_allocator, 6);
 nx_table nx_allocations = NX_TABLE(nx_allocation, 14);
 
-void nx_count(nx_counter *counter) {
-  uint64_t n = atomic_load_explicit(counter, memory_order_relaxed);
-  while (n != UINT64_MAX &&
-         !atomic_compare_exchange_weak_explicit(counter, &n, n + 1u, memory_order_relaxed, memory_order_relaxed)) {
+void nx_add(nx_counter *counter, uint64_t amount) {
+  uint64_t n = atomic_load(counter);
+  while (!atomic_compare_exchange_weak(counter, &n, n > UINT64_MAX - amount ? UINT64_MAX : n + amount)) {
   }
 }
+
+void nx_count(nx_counter *counter) { nx_add(counter, 1u); }
 
 uint32_t nx_take_answer(const NxmemStatus *answer, NxmemStatus *taken) {
   const uint32_t code = ((const volatile NxmemStatus *)answer)->code;
@@ -34,7 +36,13 @@ uint32_t nx_take_answer(const NxmemStatus *answer, NxmemStatus *taken) {
   return code;
 }
 
-nx_host *nx_host_of(uint64_t handle) { return (nx_host *)(void *)nx_table_find(&nx_hosts, handle); }
+nx_host *nx_host_of(uint64_t handle) {
+  static nx_host nobody;
+  nx_slot *slot = nx_table_find(&nx_hosts, handle);
+  if (slot == NULL || nxmem_word_generation(atomic_load(&slot->word)) != nxmem_handle_generation(handle))
+    return &nobody;
+  return (nx_host *)(void *)slot;
+}
 nx_module *nx_module_at(uint32_t slot) { return (nx_module *)(void *)nx_table_at(&nx_modules, slot); }
 
 static nxmem_result forked(nxmem_error *error) {
@@ -70,11 +78,13 @@ nxmem_result nx_plugin_enter(nxmem_plugin handle, nx_module **out, nxmem_error *
   if (nx_is_forked()) return forked(error);
   nx_plugin *plugin = (nx_plugin *)(void *)nx_table_find(&nx_plugins, handle.id);
   if (plugin == NULL) return unknown("plugin", error);
-  nx_module *module = nx_module_at(atomic_load_explicit(&plugin->module, memory_order_relaxed));
-  atomic_fetch_add(&module->inside, 1u);
-  const uint64_t module_word = atomic_load(&module->slot.word);
-  /* The handle is looked at after the pin: if it is live now, its reference holds this very module. */
   nxmem_verdict v = nxmem_check_claim(atomic_load(&plugin->slot.word), handle.id);
+  if (v.reason != NXMEM_REASON_NONE) return refuse(v, "plugin", error);
+  nx_module *module = nx_module_at(atomic_load_explicit(&plugin->module, memory_order_relaxed));
+  atomic_fetch_add(&module->inside, 1u);                        /* E1 */
+  const uint64_t module_word = atomic_load(&module->slot.word); /* E2 */
+  /* The handle is looked at again after the pin: if it is live now, its reference holds this very module. */
+  v = nxmem_check_claim(atomic_load(&plugin->slot.word), handle.id);
   if (v.reason == NXMEM_REASON_NONE && nxmem_word_state(module_word) != NXMEM_SLOT_LIVE) {
     v.reason = NXMEM_REASON_WRONG_STATE;
     v.found = nxmem_word_state(module_word);
@@ -94,8 +104,10 @@ nxmem_result nx_allocator_enter(nxmem_allocator handle, nx_allocator **out, nxme
   if (nx_is_forked()) return forked(error);
   nx_allocator *allocator = (nx_allocator *)(void *)nx_table_find(&nx_allocators, handle.id);
   if (allocator == NULL) return unknown("allocator", error);
+  nxmem_verdict v = nxmem_check_claim(atomic_load(&allocator->slot.word), handle.id);
+  if (v.reason != NXMEM_REASON_NONE) return refuse(v, "allocator", error);
   atomic_fetch_add(&allocator->inside, 1u);
-  const nxmem_verdict v = nxmem_check_claim(atomic_load(&allocator->slot.word), handle.id);
+  v = nxmem_check_claim(atomic_load(&allocator->slot.word), handle.id);
   if (v.reason == NXMEM_REASON_NONE) {
     *out = allocator;
     return NXMEM_OK;

@@ -21,6 +21,9 @@ typedef _Atomic uint64_t nx_counter;
 /* Add one; stays at 2^64-1 instead of wrapping. */
 void nx_count(nx_counter *counter);
 
+/* Add; stays at 2^64-1 instead of wrapping. */
+void nx_add(nx_counter *counter, uint64_t amount);
+
 typedef struct nx_host {
   nx_slot slot;
   nxmem_offer offer;
@@ -60,6 +63,7 @@ typedef struct nx_module {
   uint64_t device;       /* st_dev and st_ino of the file */
   uint64_t inode;
   nx_image image;
+  void *claimed; /* image.dl while this module holds it; under the module lock */
   NxmemNegotiateResponse agreed;
   nx_factory *factories; /* owned: factory_count of them */
   uint32_t factory_count;
@@ -118,7 +122,10 @@ extern nx_table nx_allocations;
 /* 1 in a forked child of the process that created the first host. */
 int nx_is_forked(void);
 
-/* The host that a module or an allocator names: live as long as either is. */
+/*
+ * The host that a module or an allocator names: it is live as long as either is. Never NULL: a handle of another generation leads to an object that
+ * belongs to nobody, so that nothing is booked on a stranger.
+ */
 nx_host *nx_host_of(uint64_t handle);
 nx_module *nx_module_at(uint32_t slot);
 

@@ -10,27 +10,27 @@
 #include "error.h"
 #include "module.h"
 
-static nxmem_result make_handle(nx_module *module, nxmem_plugin *out) {
-  nx_plugin *plugin = (nx_plugin *)(void *)nx_table_take(&nx_plugins);
-  if (plugin == NULL) return NXMEM_ERR_OUT_OF_MEMORY;
+static void show_handle(nx_plugin *plugin, nx_module *module, nxmem_plugin *out) {
   atomic_store_explicit(&plugin->module, module->slot.self, memory_order_relaxed);
-  nx_slot_set(&plugin->slot, NXMEM_SLOT_LIVE);
   out->id = nx_slot_handle(&plugin->slot);
-  return NXMEM_OK;
+  nx_slot_set(&plugin->slot, NXMEM_SLOT_LIVE);
 }
 
+/* The handle's slot is taken before the module: once the plugin is loaded, nothing can fail any more. */
 static nxmem_result open_counted(nx_host *host, const char *path, nxmem_plugin *out, nxmem_error *error) {
   nx_file_identity file;
   nxmem_result r = nx_file_check(path, &file, error);
   if (r != NXMEM_OK) return r;
+  nx_plugin *plugin = (nx_plugin *)(void *)nx_table_take(&nx_plugins);
+  if (plugin == NULL)
+    return nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "open plugin %s: no room for another handle", path);
   nx_module *module = NULL;
   r = nx_module_acquire(host, path, &file, &module, error);
-  if (r != NXMEM_OK) return r;
-  if (make_handle(module, out) == NXMEM_OK) return NXMEM_OK;
-  nxmem_unload_info info;
-  memset(&info, 0, sizeof info);
-  (void)nx_module_try_release(module, &info, NULL);
-  return nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "open plugin %s: no room for another handle", path);
+  if (r == NXMEM_OK)
+    show_handle(plugin, module, out);
+  else
+    nx_table_give(&nx_plugins, &plugin->slot);
+  return r;
 }
 
 /* Counted first, looked at second, like every other pin: a host that is destroyed meanwhile sees the count, or we see its state. */
@@ -137,7 +137,7 @@ nxmem_result nxmem_plugin_destroy(nxmem_plugin handle, nxmem_unload_info *info_o
     nx_slot_set(&plugin->slot, NXMEM_SLOT_LIVE);
     return r;
   }
-  if (r != NXMEM_OK && nx_module_drop(module, &info)) nx_count(&host->forced_leaks);
+  if (r != NXMEM_OK) nx_module_drop(host, module, &info);
   give_handle(plugin, host);
   if (info_out != NULL) *info_out = info;
   return NXMEM_OK;

@@ -72,9 +72,7 @@ static nx_slot *grow(nx_table *table) {
 
 nx_slot *nx_table_take(nx_table *table) {
   nx_slot *slot = pop_free(table);
-  if (slot == NULL) slot = grow(table);
-  if (slot != NULL) nx_slot_set(slot, NXMEM_SLOT_ALLOCATING);
-  return slot;
+  return slot != NULL ? slot : grow(table);
 }
 
 void nx_table_give(nx_table *table, nx_slot *slot) {

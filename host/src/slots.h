@@ -34,10 +34,13 @@ typedef struct nx_table {
 #define NX_TABLE(type, shift) \
   { .object_bytes = sizeof(type), .chunk_shift = (shift) }
 
-/* Take a free slot: its word turns ALLOCATING with its generation. NULL: no memory, or the table is full. [any-thread] [blocks: malloc] */
+/*
+ * Take a free slot off the list: it is the caller's alone, and its word still says FREE, so that no lookup accepts it before its fields are
+ * set. Then nx_slot_set(ALLOCATING) or LIVE shows it. NULL: no memory, or the table is full. [any-thread] [blocks: malloc]
+ */
 nx_slot *nx_table_take(nx_table *table);
 
-/* Make a slot free with its next generation (or retire it). The caller owns the slot: its word is ALLOCATING or RELEASING. [any-thread] */
+/* Make a slot free with its next generation (or retire it). The caller owns the slot, whatever its word says. [any-thread] */
 void nx_table_give(nx_table *table, nx_slot *slot);
 
 /* The slot at an index that was once made, or NULL. [any-thread] */

@@ -148,13 +148,13 @@ static void test_reused_slot(void **state) {
   void *before = table->host_ctx;
   nx_must_close(stage.allocator);
   nxmem_allocator first = nx_must_open_mechanism(stage.plugin, "puppet");
+  void *first_ctx = puppet.callbacks->host_ctx;
   nxmem_allocator second = nx_must_open_mechanism(stage.plugin, "puppet");
   uint64_t reclaimed;
   assert_int_equal(table->request_reclaim(before, &reclaim_request, &reclaimed).code, NXMEM_STATUS_INVALID_ARGUMENT);
   assert_int_not_equal(first.id, second.id);
-  assert_ptr_equal(puppet.callbacks->host_ctx, (void *)(uintptr_t)second.id);
-  assert_int_equal(table->request_reclaim((void *)(uintptr_t)first.id, &reclaim_request, &reclaimed).code,
-                   NXMEM_STATUS_UNSUPPORTED_CAPABILITY);
+  assert_ptr_not_equal(puppet.callbacks->host_ctx, first_ctx);
+  assert_int_equal(table->request_reclaim(first_ctx, &reclaim_request, &reclaimed).code, NXMEM_STATUS_UNSUPPORTED_CAPABILITY);
   nx_must_close(first);
   stage.allocator = second;
   nx_stage_strike(&stage);
@@ -208,7 +208,11 @@ static void test_table(void **state) {
   assert_int_equal(puppet.callbacks->abi_minor, 1);
   assert_non_null(puppet.callbacks->request_reclaim);
   assert_non_null(puppet.callbacks->release_completed);
-  assert_ptr_equal(puppet.callbacks->host_ctx, (void *)(uintptr_t)stage.allocator.id);
+  /* The context is no handle of the API, and a handle is no context. */
+  uint64_t reclaimed;
+  assert_ptr_not_equal(puppet.callbacks->host_ctx, (void *)(uintptr_t)stage.allocator.id);
+  assert_int_equal(puppet.callbacks->request_reclaim((void *)(uintptr_t)stage.allocator.id, &reclaim_request, &reclaimed).code,
+                   NXMEM_STATUS_INVALID_ARGUMENT);
   nx_stage_strike(&stage);
 }
 

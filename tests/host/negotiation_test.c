@@ -176,7 +176,7 @@ static void test_level(void **state) {
       (NxmemNegotiateResponse){40, 1, row->minor_max, 0, GOOD_RANGE, row->minor_max == 0 ? 15 : row->flags};
   puppet.table.abi_minor = row->table_minor;
   if (row->table_minor == U32_MAX) puppet.table.struct_size = U32_MAX; /* only our part of it is looked at */
-  if (row->table_minor == 0) puppet.table.capability_flags = 9; /* a 1.0 table may not declare it at all */
+  if (row->table_minor == 0) puppet.table.capability_flags = 9;        /* a 1.0 table may not declare it at all */
   nx_stage stage = {.path = nx_puppet_copy()};
   stage.host = nx_host_of_level(c->mode, row->minor_max, row->flags);
   stage.plugin = nx_must_open(stage.host, stage.path);
