@@ -56,7 +56,7 @@ int nx_elf_locate(const nx_elf *file, uint64_t address, uint64_t *offset, uint64
  */
 Elf_Data *nx_elf_table(nx_elf *file, uint64_t address, uint64_t size, Elf_Type type, const char *what, nx_problem *why);
 
-/* `size` bytes (at least 1) at an offset of the file, converted as `type`; valid until nx_elf_end(). NULL: not there. */
+/* `size` bytes (at least 1) at an offset of the file, as nx_elf_table() gives them. NULL: not there. */
 Elf_Data *nx_elf_chunk(nx_elf *file, uint64_t offset, uint64_t size, Elf_Type type);
 
 /* Exactly `length` bytes at a virtual address, as they stand. 0 or -1. */

@@ -53,8 +53,8 @@ void nx_append_text(json_t *array, const char *text);
 void nx_report_add(nx_report *report, json_t *row);
 
 /*
- * Why the command could not do its work: one line on stderr that names the file once, and "message" in JSON. `row` (may be NULL, taken over)
- * carries the codes; it stands in JSON alone, so that a terminal shows the line once.
+ * Why the command could not do its work: one line on stderr that names the file once, and "message" in JSON. `row`
+ * (may be NULL, taken over) carries the codes; it stands in JSON alone, so that a terminal shows the line once.
  */
 void nx_report_problem(nx_report *report, json_t *row, const char *message);
 
