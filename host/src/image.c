@@ -104,19 +104,17 @@ nxmem_result nx_image_open(const char *path, const nx_file_identity *file, nx_im
 
 static int is_this_image(struct dl_phdr_info *info, size_t size, void *wanted) {
   (void)size;
-  const nx_image *image = wanted;
+  const nx_image *image = *(const nx_image **)wanted;
   return (uintptr_t)info->dlpi_addr == image->base && info->dlpi_name != NULL &&
          strcmp(info->dlpi_name, image->path) == 0;
 }
 
-void nx_image_abandon(nx_image *image) {
-  free(image->path);
-  image->path = NULL;
+int nx_image_close(const nx_image *image) {
+  (void)dlclose(image->dl);
+  return dl_iterate_phdr(is_this_image, &image) == 0;
 }
 
-int nx_image_close(nx_image *image) {
-  (void)dlclose(image->dl);
-  const int gone = dl_iterate_phdr(is_this_image, image) == 0;
-  nx_image_abandon(image);
-  return gone;
+void nx_image_forget(nx_image *image) {
+  free(image->path);
+  image->path = NULL;
 }

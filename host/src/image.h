@@ -13,10 +13,10 @@
  */
 nxmem_result nx_image_open(const char *path, const nx_file_identity *file, nx_image *out, nxmem_error *error);
 
-/* Give the loader's reference back and look: 1 where the object is gone from the address space. Frees what *image owns. [runs plugin code: destructors] */
-int nx_image_close(nx_image *image);
+/* Give the loader's reference back and look: 1 where the object is gone from the address space. [runs plugin code: destructors] */
+int nx_image_close(const nx_image *image);
 
-/* Forget an image without unmapping it: frees the host's record only. */
-void nx_image_abandon(nx_image *image);
+/* Free what *image owns. What is mapped stays mapped. */
+void nx_image_forget(nx_image *image);
 
 #endif /* NX_IMAGE_H */

@@ -73,7 +73,31 @@ static nxmem_result negotiate(nx_host *host, nx_module *module, const char *path
   return NXMEM_OK;
 }
 
-/* The code of a refused plugin has run: it goes through the gate like any other. */
+static void forget_locked(nx_module *module) {
+  module->holds_name = 0;
+  nx_image_forget(&module->image);
+  nx_table_give(&nx_modules, &module->slot);
+}
+
+static void forget(nx_module *module) {
+  pthread_mutex_lock(&module_lock);
+  forget_locked(module);
+  pthread_mutex_unlock(&module_lock);
+}
+
+/* What is left of a refused plugin that cannot go: no call can enter it, but the loader has it under its name. */
+static int is_leftover(nx_module *m) {
+  return m->holds_name && nxmem_word_state(atomic_load(&m->slot.word)) == NXMEM_SLOT_RETIRED;
+}
+
+static void leave_behind(nx_host *host, nx_module *module) {
+  pthread_mutex_lock(&module_lock);
+  nx_slot_set(&module->slot, NXMEM_SLOT_RETIRED);
+  nx_count(&host->forced_leaks);
+  pthread_mutex_unlock(&module_lock);
+}
+
+/* The code of a refused plugin has run: it goes through the gate like any other. Its slot is no longer the caller's afterwards. */
 static void expel(nx_host *host, nx_module *module, nxmem_error *error) {
   nxmem_unload_info info;
   memset(&info, 0, sizeof info);
@@ -81,10 +105,10 @@ static void expel(nx_host *host, nx_module *module, nxmem_error *error) {
   if (gate.reason == NXMEM_REASON_NONE) {
     if (!nx_image_close(&module->image))
       nx_error_append(error, "; refused and released, but still in the address space");
+    forget(module);
     return;
   }
-  nx_image_abandon(&module->image);
-  nx_count(&host->forced_leaks);
+  leave_behind(host, module);
   nx_error_append(error, "; it stays mapped: ");
   nx_error_append(error, nxmem_reason_text(gate.reason));
 }
@@ -107,34 +131,72 @@ static void reset(nx_module *module, uint64_t host, const nx_file_identity *file
   atomic_store(&module->retained_mapped, 0);
 }
 
-/* Is the same image held as another file? Then that file was replaced under its name, and the loader still has the earlier one. */
-static int claim_image(nx_module *module) {
-  int free_to_take = 1;
-  pthread_mutex_lock(&module_lock);
+/* Who else holds the name of a module's image. */
+typedef struct holders {
+  int stays;           /* another file: it was replaced under its name, and the loader still has the earlier one */
+  int in_transit;      /* another file, that is being loaded or unloaded at this moment */
+  nx_module *leftover; /* the same file of the same host, left behind before */
+} holders;
+
+static void note_holder(holders *h, nx_module *m, const nx_module *module) {
+  const uint32_t state = nxmem_word_state(atomic_load(&m->slot.word));
+  if (m->device == module->device && m->inode == module->inode) {
+    if (is_leftover(m) && m->host == module->host) h->leftover = m;
+  } else if (state == NXMEM_SLOT_LIVE || state == NXMEM_SLOT_RETIRED) {
+    h->stays = 1;
+  } else {
+    h->in_transit = 1;
+  }
+}
+
+static holders find_holders_locked(const nx_module *module) {
+  holders h = {0, 0, NULL};
   const uint32_t count = atomic_load(&nx_modules.count);
   for (uint32_t i = 0; i < count; i++) {
-    const nx_module *m = nx_module_at(i);
-    const int same_file = m->device == module->device && m->inode == module->inode;
-    if (m->claimed == module->image.dl && !same_file) free_to_take = 0;
+    nx_module *m = nx_module_at(i);
+    if (m->holds_name && strcmp(m->image.path, module->image.path) == 0) note_holder(&h, m, module);
   }
-  if (free_to_take) module->claimed = module->image.dl;
-  pthread_mutex_unlock(&module_lock);
-  return free_to_take;
+  return h;
 }
 
-static nxmem_result open_image(nx_module *module, const char *path, nxmem_error *error) {
+/* Take the name, unless the loader has another file under it. What was left behind under it is taken over: no leak any more. */
+static holders claim_name(nx_host *host, nx_module *module) {
+  pthread_mutex_lock(&module_lock);
+  holders h = find_holders_locked(module);
+  if (h.stays || h.in_transit) h.leftover = NULL;
+  module->holds_name = !h.stays && !h.in_transit;
+  if (h.leftover != NULL) {
+    atomic_store(&module->unpaid_debts, atomic_load(&h.leftover->unpaid_debts)); /* they are still owed */
+    forget_locked(h.leftover);
+    atomic_fetch_sub(&host->forced_leaks, 1u);
+  }
+  pthread_mutex_unlock(&module_lock);
+  if (h.leftover != NULL) (void)nx_image_close(&module->image); /* its reference; the new one stays */
+  return h;
+}
+
+static nxmem_result open_image(nx_host *host, nx_module *module, const char *path, nxmem_error *error) {
   const nx_file_identity file = {.device = module->device, .inode = module->inode};
   const nxmem_result opened = nx_image_open(path, &file, &module->image, error);
-  if (opened != NXMEM_OK || claim_image(module)) return opened;
+  if (opened != NXMEM_OK) return opened;
+  const holders h = claim_name(host, module);
+  if (!h.stays && !h.in_transit) return NXMEM_OK;
   (void)nx_image_close(&module->image); /* one reference less: nothing of the new file was loaded */
-  return nx_fail(error, NXMEM_ERR_CANNOT_OPEN,
-                 "load %s: the file was replaced while the earlier one of that name is loaded; unload that first",
-                 path);
+  if (h.stays)
+    return nx_fail(error, NXMEM_ERR_CANNOT_OPEN,
+                   "load %s: the file was replaced while the earlier one of that name is loaded; unload that first, or "
+                   "give the new one another name",
+                   path);
+  return nx_fail(error, NXMEM_ERR_BUSY, "load %s: an earlier file of that name is being loaded or unloaded", path);
 }
 
+/* Where it fails, the module's slot has been given back or left behind. */
 static nxmem_result load(nx_host *host, nx_module *module, const char *path, nxmem_error *error) {
-  nxmem_result r = open_image(module, path, error);
-  if (r != NXMEM_OK) return r;
+  nxmem_result r = open_image(host, module, path, error);
+  if (r != NXMEM_OK) {
+    forget(module);
+    return r;
+  }
   r = negotiate(host, module, path, error);
   if (r == NXMEM_OK) r = nx_factories_own(host, module, path, error);
   if (r != NXMEM_OK) expel(host, module, error);
@@ -177,13 +239,6 @@ static found find_or_make(uint64_t host, const nx_file_identity *file, nx_module
   return result;
 }
 
-static void forget(nx_module *module) {
-  pthread_mutex_lock(&module_lock);
-  module->claimed = NULL;
-  nx_table_give(&nx_modules, &module->slot);
-  pthread_mutex_unlock(&module_lock);
-}
-
 nxmem_result nx_module_acquire(nx_host *host, const char *path, const nx_file_identity *file, nx_module **out,
                                nxmem_error *error) {
   nx_module *module = NULL;
@@ -199,10 +254,7 @@ nxmem_result nx_module_acquire(nx_host *host, const char *path, const nx_file_id
       break;
   }
   const nxmem_result loaded = load(host, module, path, error);
-  if (loaded != NXMEM_OK) {
-    forget(module);
-    return loaded;
-  }
+  if (loaded != NXMEM_OK) return loaded;
   nx_slot_set(&module->slot, NXMEM_SLOT_LIVE);
   *out = module;
   return NXMEM_OK;

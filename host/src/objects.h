@@ -50,20 +50,23 @@ typedef NxmemStatus (*nx_unload_query_fn)(NxmemUnloadReport *);
 typedef struct nx_image {
   void *dl;       /* dlopen's handle */
   uintptr_t base; /* load address, to look for it after dlclose */
-  char *path;     /* owned; as the loader names it */
+  char *path;     /* owned; as the loader names it: no two images have one name */
   nx_negotiate_fn negotiate;
   nx_create_factories_fn create_factories;
   nx_unload_query_fn query_unload;
 } nx_image;
 
-/* One loaded file of one host, however often it is opened. ALLOCATING: being loaded; RELEASING: being unloaded. */
+/*
+ * One loaded file of one host, however often it is opened. ALLOCATING: being loaded; RELEASING: being unloaded; RETIRED and holding its name: what a
+ * refused plugin left behind.
+ */
 typedef struct nx_module {
   nx_slot slot;
   _Atomic uint64_t host; /* handle of its host */
   uint64_t device;       /* st_dev and st_ino of the file */
   uint64_t inode;
   nx_image image;
-  void *claimed; /* image.dl while this module holds it; under the module lock */
+  int holds_name; /* image.path is its; under the module lock */
   NxmemNegotiateResponse agreed;
   nx_factory *factories; /* owned: factory_count of them */
   uint32_t factory_count;
