@@ -117,6 +117,60 @@ static void test_under_allocate(void **state) {
   nx_stage_strike(&stage);
 }
 
+typedef struct shut_row {
+  const char *name;
+  nx_modes modes;
+  uint32_t flags; /* of the close that is tried again */
+} shut_row;
+
+static const shut_row shut_rows[] = {
+    {"the gate left shut, and closed again", 0, 0},
+    {"the gate left shut, and closed with a hand-back", 0, NXMEM_CLOSE_RELEASE_LIVE},
+};
+
+static void assert_shut(const nx_stage *stage, nxmem_allocation live) {
+  nxmem_allocation none = {0x5A5A, NULL};
+  nxmem_allocator_info info;
+  nxmem_error error = nx_blank_error();
+  nx_assert_code(nxmem_allocate(stage->allocator, 64, 8, &none, &error), &error, NXMEM_ERR_BUSY);
+  nx_assert_code(nxmem_release(stage->allocator, live, NULL, &error), &error, NXMEM_ERR_BUSY);
+  nx_assert_code(nxmem_allocator_get_info(stage->allocator, &info, &error), &error, NXMEM_ERR_BUSY);
+  nx_assert_code(nxmem_plugin_try_unload(stage->plugin, NULL, &error), &error, NXMEM_ERR_BUSY);
+  assert_int_equal(none.id, 0x5A5A);
+  assert_int_equal(nx_counts(stage->host).open_allocators, 1);
+}
+
+/* A close that found a call inside: every call is BUSY, also when that call has left, until close is tried again; then nothing was lost. */
+static void test_shut(void **state) {
+  const nx_case *c = *state;
+  const shut_row *row = c->row;
+  nx_puppet_reset();
+  nx_stage stage = nx_stage_set(c->mode);
+  const nxmem_allocation live = nx_must_allocate(stage.allocator, 64, 8);
+  nx_call call = {.run = nx_call_allocate, .stage = &stage};
+  nx_hold_at(NX_IN_ALLOCATE);
+  nx_call_start(&call);
+  nx_hold_wait();
+  assert_int_equal(close_fails(stage.allocator, 0, NXMEM_ERR_BUSY).found, 1);
+  assert_shut(&stage, live);
+  nx_hold_let_go();
+  assert_int_equal(nx_call_join(&call), NXMEM_OK);
+  for (int i = 0; i < 3; i++) assert_shut(&stage, live);
+  assert_int_equal(nx_counts(stage.host).live_allocations, 2);
+  if (row->flags == 0) {
+    assert_int_equal(close_fails(stage.allocator, 0, NXMEM_ERR_BUSY).found, 2); /* live ones: open again */
+    nx_must_release(stage.allocator, live);
+    nx_must_release(stage.allocator, call.allocation);
+    nx_must_release(stage.allocator, nx_must_allocate(stage.allocator, 64, 8));
+    nx_stage_strike(&stage);
+    return;
+  }
+  assert_int_equal(nxmem_allocator_close(stage.allocator, row->flags, NULL), NXMEM_OK);
+  assert_int_equal(nx_puppet_calls(NX_IN_RELEASE_ALLOCATION), 2);
+  stage.allocator = nx_must_open_mechanism(stage.plugin, "puppet");
+  nx_stage_strike(&stage);
+}
+
 static void test_under_release(void **state) {
   const nx_case *c = *state;
   nx_puppet_reset();
@@ -205,6 +259,7 @@ int main(void) {
   nx_suite_modes(&suite, ROWS(refused_rows), test_hand_back_refused);
   nx_suite_modes(&suite, ROWS(twice_rows), test_twice);
   nx_suite_modes(&suite, ROWS(allocating_rows), test_under_allocate);
+  nx_suite_modes(&suite, ROWS(shut_rows), test_shut);
   nx_suite_modes(&suite, ROWS(releasing_rows), test_under_release);
   nx_suite_modes(&suite, ROWS(closers_rows), test_two_closers);
   nx_suite_modes(&suite, ROWS(quarantined_rows), test_quarantined);

@@ -6,7 +6,7 @@
  */
 #include "error.h"
 
-#include "hosttest.h"
+#include "puppet.h"
 
 typedef struct text_row {
   const char *name;
@@ -84,6 +84,101 @@ static void test_verdict(void **state) {
   }
 }
 
+/* ---- Room for what is found out later -------------------------------------------------------------------------------- */
+
+/* What belongs to a result, however the line begins. */
+static const char *advice_of(nxmem_result result) {
+  static nxmem_error error;
+  (void)nx_fail(&error, result, "x");
+  assert_memory_equal(error.message, "x; ", 3);
+  return error.message + 3;
+}
+
+static void assert_room_left(nxmem_error *error) {
+  char debt[NX_APPEND_ROOM + 1];
+  memset(debt, 'd', sizeof debt);
+  memcpy(debt + sizeof debt - 4, "end", 4);
+  assert_error(error, NXMEM_ERR_PLUGIN);
+  const char *advice = strstr(error->message, advice_of(NXMEM_ERR_PLUGIN));
+  assert_non_null(advice);
+  assert_string_equal(advice, advice_of(NXMEM_ERR_PLUGIN)); /* the line ends with it */
+  char before[NXMEM_ERROR_MESSAGE_BUF];
+  strcpy(before, error->message);
+  nx_error_append(error, debt);
+  nx_assert_line(error->message, sizeof error->message);
+  assert_memory_equal(error->message, before, strlen(before));
+  assert_string_equal(error->message + strlen(before), debt);
+  nx_error_append(error, debt); /* what there is no room for is cut, and the line still ends */
+  nx_assert_line(error->message, sizeof error->message);
+}
+
+/* A status full of one byte, and a path as long as any: each byte of either may be shown as four. */
+static void test_room(void **state) {
+  const int byte = *(const unsigned char *)*state;
+  static char path[4096];
+  for (size_t length = 0; length < sizeof path; length = length < 1100 ? length + 7 : length * 2) {
+    memset(path, length % 2 == 0 ? byte : 'p', sizeof path);
+    path[length] = '\0';
+    NxmemStatus status = {NXMEM_STATUS_DEVICE_ERROR, 255, {0}};
+    memset(status.message, byte, 255);
+    nxmem_error error = nx_blank_error();
+    (void)nx_fail_status(&error, NXMEM_ERR_PLUGIN, &status, "load %s: enumerate", path);
+    assert_room_left(&error);
+    error = nx_blank_error();
+    (void)nx_fail(&error, NXMEM_ERR_PLUGIN, "load %s", path);
+    assert_room_left(&error);
+    error = nx_blank_error();
+    (void)nx_fail_verdict(&error, NXMEM_ERR_PLUGIN, (nxmem_verdict){NXMEM_REASON_SHORT_TABLE, 8, 7, 9}, "load %s",
+                          path);
+    assert_room_left(&error);
+  }
+}
+
+/* "dir/./././file": as long as a caller likes, and the same file. */
+static const char *long_way_to(const char *path, size_t detours) {
+  static char way[4000];
+  const char *file = strrchr(path, '/') + 1;
+  size_t used = (size_t)(file - path);
+  memcpy(way, path, used);
+  for (size_t i = 0; i < detours; i++, used += 2) memcpy(way + used, "./", 2);
+  strcpy(way + used, file);
+  return way;
+}
+
+/* A refused plugin that must stay mapped cannot push that out of the message. */
+static void test_debt_is_told(void **state) {
+  const unsigned char byte = *(const unsigned char *)*state;
+  nx_puppet_reset();
+  nxmem_host host = nx_host_in(NXMEM_FETCH_GUARDED);
+  const char *path = long_way_to(nx_puppet_copy(), 500);
+  NxmemStatus status = {NXMEM_STATUS_DEVICE_ERROR, 255, {0}};
+  memset(status.message, byte, 255);
+  puppet.open_answer = status;
+  nxmem_plugin plugin = {0};
+  nxmem_error error = nx_blank_error();
+  puppet.create_code = NXMEM_STATUS_DEVICE_ERROR;
+  puppet.own_report = 1;
+  puppet.report = (NxmemUnloadReport){48, 0, 0, 0, 3, 0, 0};
+  nx_assert_code(nxmem_plugin_open(host, path, &plugin, &error), &error, NXMEM_ERR_PLUGIN);
+  assert_non_null(strstr(error.message, "; it stays mapped: "));
+  const char *reason = nxmem_reason_text(NXMEM_REASON_PLUGIN_HOLDS);
+  assert_string_equal(error.message + strlen(error.message) - strlen(reason), reason);
+
+  /* And the same of an allocator whose release cannot be found, opened with all that behind it. */
+  puppet.create_code = NXMEM_STATUS_OK;
+  assert_int_equal(nxmem_plugin_open(host, path, &plugin, NULL), NXMEM_OK);
+  const nxmem_open_options options = {.mechanism = "puppet"};
+  nxmem_allocator none;
+  nx_assert_code(nxmem_allocator_open(plugin, &options, &none, &error), &error, NXMEM_ERR_PLUGIN);
+  puppet.open_answer.code = NXMEM_STATUS_OK;
+  puppet.published = NULL;
+  assert_int_equal(nxmem_allocator_open(plugin, &options, &none, &error), NXMEM_ERR_CONTRACT);
+  assert_non_null(strstr(error.message, "its module stays mapped"));
+  nx_assert_line(error.message, sizeof error.message);
+  assert_int_equal(nxmem_plugin_destroy(plugin, NULL, NULL), NXMEM_OK);
+  nx_host_gone(host);
+}
+
 static void test_every_result(void **state) {
   (void)state;
   for (int result = -1; result < 40; result++) {
@@ -137,6 +232,14 @@ int main(void) {
   nx_suite_add(&suite, "every length, disks", test_lengths, "\xF0\x9F\x92\xBE");
   nx_suite_add(&suite, "every length, newlines", test_lengths, "\n");
   nx_suite_add(&suite, "every length, stray bytes", test_lengths, "\xFF");
+  static const struct {
+    const char *name, *byte;
+  } fillings[] = {{"control bytes", "\x01"},   {"escapes", "\x1B"}, {"stray bytes", "\xFF"},
+                  {"half characters", "\xC3"}, {"letters", "x"},    {"deletes", "\x7F"}};
+  for (size_t i = 0; i < sizeof fillings / sizeof fillings[0]; i++) {
+    nx_suite_add(&suite, nx_name("room for a debt behind %s", fillings[i].name), test_room, fillings[i].byte);
+    nx_suite_add(&suite, nx_name("a debt told behind %s", fillings[i].name), test_debt_is_told, fillings[i].byte);
+  }
   nx_suite_add(&suite, "statuses of every byte and length", test_status, NULL);
   nx_suite_add(&suite, "verdicts of every reason", test_verdict, NULL);
   nx_suite_add(&suite, "advice for every result", test_every_result, NULL);

@@ -216,12 +216,68 @@ static void test_give_up(void **state) {
   nx_stage_strike(&now.stage);
 }
 
+static nxmem_host next_host;
+static nxmem_error host_error;
+
+static void give_up_host(nx_place_inside place) {
+  if (attempt.done || place != give_up_place) return;
+  attempt.done = 1;
+  if (nxmem_plugin_destroy(now.stage.plugin, NULL, NULL) != NXMEM_OK) return;
+  host_error = nx_blank_error();
+  attempt.result = nxmem_host_destroy(now.stage.host, &host_error);
+  next_host = nx_host_in(NXMEM_FETCH_GUARDED);
+}
+
+/* No handle is left, but a call is inside: the host stays for what that call opens, and its books are its own. */
+static void test_give_up_host(void **state) {
+  const nx_case *c = *state;
+  const place_row *row = c->row;
+  const reentry_row none = {row, 0};
+  prepare(&none);
+  give_up_place = row->place;
+  now.stage.host = nx_host_in(c->mode);
+  now.stage.plugin = nx_must_open(now.stage.host, now.stage.path);
+  puppet.inside = give_up_host;
+  now.stage.allocator = nx_must_open_mechanism(now.stage.plugin, "puppet");
+  nx_must_release(now.stage.allocator, nx_must_allocate(now.stage.allocator, 64, 8));
+  puppet.leave_out_records = 1;
+  nxmem_allocation nothing;
+  assert_int_equal(nxmem_allocate(now.stage.allocator, 64, 8, &nothing, NULL), NXMEM_ERR_CONTRACT);
+  nx_must_close(now.stage.allocator);
+  assert_true(attempt.done);
+  nx_assert_code(attempt.result, &host_error, NXMEM_ERR_BUSY);
+  assert_int_equal(host_error.found, 1);
+  assert_int_not_equal(next_host.id % (1ull << 32), now.stage.host.id % (1ull << 32));
+  assert_int_equal(nx_counts(now.stage.host).contract_violations, 1);
+  assert_int_equal(nx_counts(next_host).contract_violations, 0);
+  nx_host_gone(next_host);
+  nx_host_gone(now.stage.host); /* nothing is inside and nothing open: the leak alone does not keep it */
+}
+
+/* The same with an open that fails: the host goes as soon as the call has left. */
+static void test_give_up_host_in_vain(void **state) {
+  const nx_case *c = *state;
+  const reentry_row none = {c->row, 0};
+  prepare(&none);
+  give_up_place = NX_IN_OPEN;
+  now.stage.host = nx_host_in(c->mode);
+  now.stage.plugin = nx_must_open(now.stage.host, now.stage.path);
+  puppet.inside = give_up_host;
+  puppet.open_answer = nx_puppet_status(NXMEM_STATUS_DEVICE_ERROR);
+  const nxmem_open_options options = {.mechanism = "puppet"};
+  assert_int_equal(nxmem_allocator_open(now.stage.plugin, &options, &now.stage.allocator, NULL), NXMEM_ERR_PLUGIN);
+  nx_assert_code(attempt.result, &host_error, NXMEM_ERR_BUSY);
+  assert_int_equal(host_error.found, 1);
+  nx_host_gone(next_host);
+  nx_host_gone(now.stage.host);
+}
+
 int main(void) {
   alarm(60);
   enum { PLACES = sizeof place_rows / sizeof place_rows[0] };
   static reentry_row rows[PLACES * CALLS];
   static nx_row_head heads[PLACES * CALLS];
-  static nx_case cases[PLACES * CALLS * 2 + 6];
+  static nx_case cases[PLACES * CALLS * 2 + 16];
   nx_suite suite = {0};
   size_t n = 0;
   for (int p = 0; p < PLACES; p++)
@@ -236,5 +292,12 @@ int main(void) {
     cases[n] = (nx_case){NXMEM_FETCH_GUARDED, &place_rows[p]};
     nx_suite_add(&suite, nx_name("%s: destroy the plugin", place_rows[p].name), test_give_up, &cases[n++]);
   }
+  for (int p = 3; p <= 7; p++) {
+    if (place_rows[p].plain) continue;
+    cases[n] = (nx_case){NXMEM_FETCH_GUARDED, &place_rows[p]};
+    nx_suite_add(&suite, nx_name("%s: destroy plugin and host", place_rows[p].name), test_give_up_host, &cases[n++]);
+  }
+  cases[n] = (nx_case){NXMEM_FETCH_GUARDED, &place_rows[3]};
+  nx_suite_add(&suite, "open: destroy plugin and host, and fail", test_give_up_host_in_vain, &cases[n++]);
   return nx_suite_run(&suite, "host_reentry");
 }
