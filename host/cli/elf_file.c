@@ -163,9 +163,13 @@ static int check_tables(const Elf64_Ehdr *header, uint64_t size, nx_problem *why
         header->e_phnum, header->e_phentsize, PN_XNUM, sizeof(Elf64_Phdr));
   }
   if (check_header_table(size, header->e_phoff, header->e_phnum, sizeof(Elf64_Phdr), "segment", why)) return -1;
-  /* A count of 0 with a table present means that its first entry holds the count: one entry at least. */
-  uint64_t sections = header->e_shoff && !header->e_shnum ? 1 : header->e_shnum;
-  return check_header_table(size, header->e_shoff, sections, sizeof(Elf64_Shdr), "section", why);
+  /* The first entry would hold a count of 65280 or more, for which libelf makes room before anybody has judged it. */
+  if (header->e_shoff && !header->e_shnum) {
+    return nx_refuse(why,
+                     "found a section table without a count, need that of a shared object; the file is damaged, "
+                     "build or copy it again");
+  }
+  return check_header_table(size, header->e_shoff, header->e_shnum, sizeof(Elf64_Shdr), "section", why);
 }
 
 static int check_header(int fd, uint64_t size, nx_problem *why) {
@@ -224,6 +228,19 @@ void nx_elf_end(nx_elf *file) {
   file->elf = NULL;
 }
 
+/* ---- Work ------------------------------------------------------------------------------------------------------------ */
+
+int nx_elf_spend(nx_elf *file, uint64_t bytes, nx_problem *why) {
+  if (bytes <= NX_WORK_MAX - file->work) {
+    file->work += bytes;
+    return 0;
+  }
+  return nx_refuse(why,
+                   "found more than %llu bytes of tables and names to read, need fewer; this is no plugin, or it "
+                   "is damaged",
+                   NX_WORK_MAX);
+}
+
 /* ---- Bytes by virtual address ------------------------------------------------------------------------------------ */
 
 int nx_elf_locate(const nx_elf *file, uint64_t address, uint64_t *offset, uint64_t *room) {
@@ -240,7 +257,7 @@ int nx_elf_locate(const nx_elf *file, uint64_t address, uint64_t *offset, uint64
   return found;
 }
 
-static int locate_range(const nx_elf *file, uint64_t address, uint64_t size, const char *what, uint64_t *offset,
+static int locate_range(nx_elf *file, uint64_t address, uint64_t size, const char *what, uint64_t *offset,
                         nx_problem *why) {
   uint64_t room = 0;
   if (nx_elf_locate(file, address, offset, &room) || size > room) {
@@ -249,7 +266,7 @@ static int locate_range(const nx_elf *file, uint64_t address, uint64_t size, con
                      ") outside every loaded segment; the file is damaged, build or copy it again",
                      what, size, address);
   }
-  if (size <= NX_CHUNK_MAX) return 0;
+  if (size <= NX_CHUNK_MAX) return nx_elf_spend(file, size, why);
   return nx_refuse(why, "found a %s of %" PRIu64 " bytes, need at most %u; this is no plugin, or it is damaged", what,
                    size, NX_CHUNK_MAX);
 }
@@ -266,11 +283,13 @@ Elf_Data *nx_elf_table(nx_elf *file, uint64_t address, uint64_t size, Elf_Type t
 }
 
 Elf_Data *nx_elf_chunk(nx_elf *file, uint64_t offset, uint64_t size, Elf_Type type) {
+  nx_problem ignored;
   if (size == 0 || size > NX_CHUNK_MAX || size > file->size || offset > file->size - size) return NULL;
+  if (nx_elf_spend(file, size, &ignored)) return NULL;
   return elf_getdata_rawchunk(file->elf, (int64_t)offset, size, type);
 }
 
-int nx_elf_bytes(const nx_elf *file, uint64_t address, void *out, size_t length, const char *what, nx_problem *why) {
+int nx_elf_bytes(nx_elf *file, uint64_t address, void *out, size_t length, const char *what, nx_problem *why) {
   uint64_t offset = 0;
   if (locate_range(file, address, length, what, &offset, why)) return -1;
   if (read_at(file->fd, out, length, offset) == (ssize_t)length) return 0;

@@ -26,9 +26,16 @@ const char *nx_machine_name(uint16_t machine);
 /* No table of a real plugin comes near; a crafted sparse file must not make us allocate what it claims. */
 #define NX_CHUNK_MAX (256u << 20)
 
+/*
+ * Bytes of tables, hash words and names that are looked at in one file, each as often as it is. Tables may overlap
+ * and many symbols may share one endless name, so no bound on a single one bounds the whole.
+ */
+#define NX_WORK_MAX (4ull * NX_CHUNK_MAX)
+
 typedef struct nx_elf {
   int fd;
   uint64_t size; /* bytes of the file when it was opened */
+  uint64_t work; /* bytes looked at so far; at most NX_WORK_MAX */
   Elf *elf;
   GElf_Ehdr header;
   size_t segments;
@@ -43,6 +50,9 @@ void nx_elf_end(nx_elf *file);
 
 /* Segment `index` below file->segments; its file range lies inside the file. */
 int nx_elf_segment(const nx_elf *file, size_t index, GElf_Phdr *out);
+
+/* Before `bytes` are looked at. 0, or -1 when that is more than any plugin asks for. */
+int nx_elf_spend(nx_elf *file, uint64_t bytes, nx_problem *why);
 
 /*
  * Where a virtual address lies in the file. *room: bytes of the file behind it in the same loaded segment. -1 when
@@ -60,6 +70,6 @@ Elf_Data *nx_elf_table(nx_elf *file, uint64_t address, uint64_t size, Elf_Type t
 Elf_Data *nx_elf_chunk(nx_elf *file, uint64_t offset, uint64_t size, Elf_Type type);
 
 /* Exactly `length` bytes at a virtual address, as they stand. 0 or -1. */
-int nx_elf_bytes(const nx_elf *file, uint64_t address, void *out, size_t length, const char *what, nx_problem *why);
+int nx_elf_bytes(nx_elf *file, uint64_t address, void *out, size_t length, const char *what, nx_problem *why);
 
 #endif /* NXMEM_CLI_ELF_FILE_H */

@@ -87,7 +87,10 @@ static int read_strings(nx_dynamic *dynamic, nx_problem *why) {
 
 const char *nx_dynamic_string(const nx_dynamic *dynamic, uint64_t offset, nx_problem *why) {
   uint64_t size = dynamic->strings ? dynamic->strings->d_size : 0;
-  if (offset < size) return (const char *)dynamic->strings->d_buf + offset;
+  if (offset < size) {
+    const char *text = (const char *)dynamic->strings->d_buf + offset;
+    return nx_elf_spend(dynamic->file, strlen(text), why) ? NULL : text;
+  }
   nx_refuse(why, "found a name at byte %" PRIu64 " of a string table of %" PRIu64 " bytes; %s", offset, size, DAMAGED);
   return NULL;
 }
@@ -213,8 +216,9 @@ static int read_all(nx_elf *file, nx_facts *out, nx_problem *why) {
   read_code_at_load(&dynamic, out);
   read_protections(file, out);
   if (nx_read_symbols(&dynamic, out, why)) return -1;
+  if (nx_read_relocations(&dynamic, out, why)) return -1;
   nx_read_unexported(file, out);
-  return nx_read_relocations(&dynamic, out, why);
+  return 0;
 }
 
 int nx_facts_read(int fd, nx_facts *out, nx_problem *why) {

@@ -88,7 +88,7 @@ typedef struct nx_dynamic {
 /* The last entry of a tag counts, as for the loader. 1 when there is one. */
 int nx_dynamic_find(const nx_dynamic *dynamic, int64_t tag, uint64_t *value);
 
-/* A NUL-terminated string inside the string table, or NULL and a problem. */
+/* A NUL-terminated string inside the string table, paid for; or NULL and a problem. */
 const char *nx_dynamic_string(const nx_dynamic *dynamic, uint64_t offset, nx_problem *why);
 
 char *nx_copy(const char *text); /* ends the process when memory is out */

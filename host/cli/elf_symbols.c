@@ -1,8 +1,8 @@
 /*
  * elf_symbols.c: what a plugin file exports, and what its symbols and relocations make the loader do.
  * Attackers: hash tables, symbols and relocations that lie about counts and offsets.
- * Promise: the number of symbols comes from the hash table, as for the loader, and is bounded by the loaded segment
- * before any is read.
+ * Promise: the number of symbols comes from the hash table, as for the loader; each word read is inside a loaded
+ * segment and paid for (nx_elf_spend), so a file cannot keep us.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -19,10 +19,21 @@ typedef struct gnu_hash {
   uint32_t bloom_shift;
 } gnu_hash;
 
-enum { WORDS_AT_ONCE = 1024 };
+/* Each read looks through every segment first. */
+enum { WORDS_AT_ONCE = 16384 };
 
-static int highest_bucket(const nx_elf *file, uint64_t address, uint32_t buckets, uint32_t *highest, nx_problem *why) {
+/* Their table must fit a chunk; more buckets or chain words than symbols are of no use to anybody. */
+enum { SYMBOLS_MAX = NX_CHUNK_MAX / sizeof(Elf64_Sym) };
+
+static int check_count(uint64_t count, const char *what, nx_problem *why) {
+  if (count <= SYMBOLS_MAX) return 0;
+  return nx_refuse(why, "found a hash table of more than %d %s, need fewer; this is no plugin, or it is damaged",
+                   (int)SYMBOLS_MAX, what);
+}
+
+static int highest_bucket(nx_elf *file, uint64_t address, uint32_t buckets, uint32_t *highest, nx_problem *why) {
   uint32_t words[WORDS_AT_ONCE];
+  if (check_count(buckets, "buckets", why)) return -1;
   for (uint32_t done = 0; done < buckets;) {
     uint32_t some = buckets - done < WORDS_AT_ONCE ? buckets - done : WORDS_AT_ONCE;
     if (nx_elf_bytes(file, address + 4ull * done, words, 4ull * some, "hash table", why)) return -1;
@@ -33,16 +44,17 @@ static int highest_bucket(const nx_elf *file, uint64_t address, uint32_t buckets
 }
 
 /* The highest chain ends at the first odd word; the symbol there is the last one. */
-static int chain_end(const nx_elf *file, uint64_t chain, uint32_t start, uint64_t *last, nx_problem *why) {
+static int chain_end(nx_elf *file, uint64_t chain, uint32_t start, uint64_t *last, nx_problem *why) {
   uint64_t offset = 0, room = 0;
   uint32_t words[WORDS_AT_ONCE];
-  for (uint64_t at = start;; at += WORDS_AT_ONCE) {
+  for (uint64_t at = start, some = 0;; at += some) {
+    if (check_count(at, "chain words", why)) return -1;
     if (nx_elf_locate(file, chain + 4 * at, &offset, &room) || room < 4) {
       return nx_refuse(why, "found a hash chain without an end; the file is damaged, build or copy it again");
     }
-    uint32_t some = room / 4 < WORDS_AT_ONCE ? (uint32_t)(room / 4) : WORDS_AT_ONCE;
-    if (nx_elf_bytes(file, chain + 4 * at, words, 4ull * some, "hash table", why)) return -1;
-    for (uint32_t i = 0; i < some; i++) {
+    some = room / 4 < WORDS_AT_ONCE ? room / 4 : WORDS_AT_ONCE;
+    if (nx_elf_bytes(file, chain + 4 * at, words, 4 * some, "hash table", why)) return -1;
+    for (uint64_t i = 0; i < some; i++) {
       if (!(words[i] & 1)) continue;
       *last = at + i;
       return 0;
@@ -50,7 +62,7 @@ static int chain_end(const nx_elf *file, uint64_t chain, uint32_t start, uint64_
   }
 }
 
-static int count_by_gnu_hash(const nx_elf *file, uint64_t address, uint64_t *count, nx_problem *why) {
+static int count_by_gnu_hash(nx_elf *file, uint64_t address, uint64_t *count, nx_problem *why) {
   gnu_hash head;
   uint32_t highest = 0;
   uint64_t last = 0;
@@ -65,7 +77,7 @@ static int count_by_gnu_hash(const nx_elf *file, uint64_t address, uint64_t *cou
 }
 
 /* DT_HASH: number of buckets, number of chain words; the latter is the number of symbols. */
-static int count_by_sysv_hash(const nx_elf *file, uint64_t address, uint64_t *count, nx_problem *why) {
+static int count_by_sysv_hash(nx_elf *file, uint64_t address, uint64_t *count, nx_problem *why) {
   uint32_t head[2];
   if (nx_elf_bytes(file, address, head, sizeof head, "hash table", why)) return -1;
   *count = head[1];

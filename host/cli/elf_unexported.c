@@ -39,14 +39,17 @@ static void take_unexported(const char *name, nx_facts *out) {
 }
 
 /* Names are followed only into a table that ends in NUL. */
-static void take_symbols(Elf_Data *symbols, const Elf_Data *names, nx_facts *out) {
+static void take_symbols(nx_elf *file, Elf_Data *symbols, const Elf_Data *names, nx_facts *out) {
   const char *text = names->d_buf;
+  nx_problem ignored;
   GElf_Sym symbol;
   if (text[names->d_size - 1] != '\0') return;
   for (size_t i = 0; i < symbols->d_size / sizeof(Elf64_Sym); i++) {
     if (!gelf_getsym(symbols, (int)i, &symbol)) return;
     if (symbol.st_shndx == SHN_UNDEF || symbol.st_name >= names->d_size) continue;
-    if (GELF_ST_TYPE(symbol.st_info) == STT_FUNC) take_unexported(text + symbol.st_name, out);
+    if (GELF_ST_TYPE(symbol.st_info) != STT_FUNC) continue;
+    if (nx_elf_spend(file, strlen(text + symbol.st_name), &ignored)) return;
+    take_unexported(text + symbol.st_name, out);
   }
 }
 
@@ -58,7 +61,7 @@ static void read_symbol_table(nx_elf *file, nx_facts *out) {
   if (!sections || find_sections(sections, &symbols, &names)) return;
   Elf_Data *table = nx_elf_chunk(file, symbols->sh_offset, symbols->sh_size, ELF_T_SYM);
   Elf_Data *text = nx_elf_chunk(file, names->sh_offset, names->sh_size, ELF_T_BYTE);
-  if (table && text) take_symbols(table, text, out);
+  if (table && text) take_symbols(file, table, text, out);
 }
 
 void nx_read_unexported(nx_elf *file, nx_facts *out) {

@@ -55,6 +55,26 @@ static void print_version(FILE *stream, struct argp_state *state) {
   fprintf(stream, "nxmem %s, memory ABI %u.%u\n", NXMEM_VERSION, NXMEM_ABI_VERSION_MAJOR, NXMEM_ABI_VERSION_MINOR);
 }
 
+/* A short option is one byte to getopt(), which shows an unknown one as it stands. */
+static int is_fit_option(const char *word) {
+  if (!nx_is_printable(word)) return 0;
+  if (word[1] == '-') return 1;
+  while (*word && (unsigned char)*word < 0x80) word++;
+  return *word == '\0';
+}
+
+/* getopt() shows options that it does not know, and does not escape them. Words behind "--" are no options. */
+static void check_options(int argc, char **argv) {
+  for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+    if (argv[i][0] != '-' || is_fit_option(argv[i])) continue;
+    char *shown = nx_show_text(argv[i]);
+    fprintf(stderr, "%s: found option '%s', need printable text, and only ASCII behind a single dash\n", argv[0],
+            shown);
+    free(shown);
+    exit(NX_EXIT_USAGE);
+  }
+}
+
 static int unknown_subcommand(const char *word) {
   char *shown = nx_show_text(word);
   fprintf(stderr, "nxmem: found subcommand '%s', need one of:", shown);
@@ -68,6 +88,7 @@ static int dispatch(int argc, char **argv) {
   for (size_t i = 0; i < SUBCOMMAND_COUNT; i++) {
     if (strcmp(argv[0], SUBCOMMANDS[i].name) != 0) continue;
     argv[0] = SUBCOMMANDS[i].full_name;
+    check_options(argc, argv);
     return SUBCOMMANDS[i].run(argc, argv);
   }
   return unknown_subcommand(argv[0]);
@@ -95,6 +116,7 @@ int main(int argc, char **argv) {
   argp_err_exit_status = NX_EXIT_USAGE;
   argp_program_version_hook = print_version;
   if (argc > 0) argv[0] = self;
+  check_options(argc, argv);
   if (argp_parse(&PARSER, argc, argv, ARGP_IN_ORDER, NULL, &chosen)) return NX_EXIT_USAGE;
   if (chosen.at) return dispatch(argc - chosen.at, argv + chosen.at);
   argp_help(&PARSER, stderr, ARGP_HELP_SHORT_USAGE | ARGP_HELP_PRE_DOC | ARGP_HELP_SEE, self);

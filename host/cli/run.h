@@ -6,6 +6,7 @@
 #ifndef NXMEM_CLI_RUN_H
 #define NXMEM_CLI_RUN_H
 
+#include "maps.h"
 #include "nxmem.h"
 #include "report.h"
 #include "run_args.h"
@@ -16,7 +17,10 @@ typedef struct nx_session {
   nx_report report;
   nxmem_host host;
   nxmem_plugin plugin;
+  nx_ours ours;
+  nx_mapped_file file;
   int loaded;    /* some of its code may have run */
+  int unloaded;  /* the library's answer: gone (1) or resident (0); -1: none yet */
   int exit_code; /* only ever rises */
 } nx_session;
 

@@ -13,6 +13,7 @@
 #include <strings.h>
 
 #include "exit_codes.h"
+#include "text.h"
 #include "words.h"
 
 /* Long-only options: beyond every character. */
@@ -47,31 +48,38 @@ static int to_number(const char *word, int suffixes, uint64_t *out) {
   return 0;
 }
 
+/* Ends the process. */
+static void refuse_word(const char *option, const char *word, const char *need, struct argp_state *state) {
+  char *shown = nx_show_text(word);
+  argp_error(state, "%s: found '%s', need %s", option, shown, need);
+  free(shown);
+}
+
 static uint64_t number_option(const char *option, const char *word, int suffixes, struct argp_state *state) {
+  static const char plain[] = "a whole number below 2^64";
+  static const char suffixed[] = "a whole number, or one with K, M or G behind it, below 2^64";
   uint64_t number = 0;
-  if (to_number(word, suffixes, &number))
-    argp_error(state, "%s: found '%s', need a whole number%s below 2^64", option, word,
-               suffixes ? ", or one with K, M or G behind it," : "");
+  if (to_number(word, suffixes, &number)) refuse_word(option, word, suffixes ? suffixed : plain, state);
   return number;
 }
 
 static uint64_t positive_option(const char *option, const char *word, int suffixes, struct argp_state *state) {
   uint64_t number = number_option(option, word, suffixes, state);
-  if (number == 0) argp_error(state, "%s: found 0, need at least 1", option);
+  if (number == 0) refuse_word(option, word, "at least 1", state);
   return number;
 }
 
 static uint64_t align_option(const char *word, struct argp_state *state) {
   uint64_t align = number_option("--align", word, 1, state);
-  if (align == 0 || (align & (align - 1)) != 0) argp_error(state, "--align: found %s, need a power of two", word);
+  if (align == 0 || (align & (align - 1)) != 0) refuse_word("--align", word, "a power of two", state);
   return align;
 }
 
 static uint32_t minor_option(const char *word, struct argp_state *state) {
   uint64_t minor = number_option("--minor", word, 0, state);
-  if (minor > NXMEM_ABI_VERSION_MINOR) {
-    argp_error(state, "--minor: found %s, need at most %u, the newest this host knows", word, NXMEM_ABI_VERSION_MINOR);
-  }
+  char need[64];
+  snprintf(need, sizeof need, "at most %u, the newest this host knows", NXMEM_ABI_VERSION_MINOR);
+  if (minor > NXMEM_ABI_VERSION_MINOR) refuse_word("--minor", word, need, state);
   return (uint32_t)minor;
 }
 
@@ -84,7 +92,7 @@ static NxmemDeviceId device_option(const char *word, struct argp_state *state) {
     if (to_number(colon + 1, 0, &index) || index > UINT32_MAX) break;
     return (NxmemDeviceId){.tier = tier, .index = (uint32_t)index};
   }
-  argp_error(state, "--device: found '%s', need device:INDEX, host:INDEX or disk:INDEX", word);
+  refuse_word("--device", word, "device:INDEX, host:INDEX or disk:INDEX", state);
   return (NxmemDeviceId){0};
 }
 
@@ -144,7 +152,9 @@ static const struct argp PARSER = {
         "Load a plugin behind the boundary, judge what it says, allocate from each mechanism, check that memory of "
         "tier host "
         "keeps what is written, release everything, unload, and look whether the module is really gone.\v"
-        "The plugin's code runs in this process: what it says is judged, what it does is not contained. A plugin that "
+        "The plugin's code runs in this process: what it says is judged, what it does is not contained. Memory is "
+        "written where the plugin says it is, unless that is the stack or the image of this command or of a library "
+        "it uses: any other address is trusted. A plugin that "
         "crashes ends the command by its signal; the last line on standard error names the step, also with --json. "
         "Numbers above 2^63-1 are text in JSON.\n\n"
         "A module that stays resident, and anything in the host's books that should be zero, is a "

@@ -1,7 +1,7 @@
 /*
  * run_mechanism.c: one mechanism of a plugin, exercised: open, allocate, write and read back, release, close.
  * Attackers: the plugin behind the mechanism.
- * Promise: memory is touched on tier host alone; whatever fails, everything allocated is given back as far as the
+ * Promise: memory is touched on tier host alone, and never what was this command's before; whatever fails, everything allocated is given back as far as the
  * plugin takes it.
  */
 #include <inttypes.h>
@@ -137,11 +137,32 @@ static void refuse_touch(exercise *work, nx_touch touch, uint64_t block) {
   nx_step_refused(work->session, step(work, "touch", NX_ROW_REFUSED), &error);
 }
 
+/* Before any is written: the pattern would overwrite what this command is made of. */
+static int refuse_ours(exercise *work) {
+  nx_ours *ours = &work->session->ours;
+  nx_ours_look(ours);
+  for (uint64_t i = 0; i < work->count; i++) {
+    uint64_t address = (uint64_t)(uintptr_t)work->blocks[i].ptr;
+    const char *what = nx_ours_overlap(ours, address, work->session->args->bytes);
+    if (!what) continue;
+    nxmem_error error = {.result = NXMEM_ERR_CONTRACT, .found = address};
+    snprintf(error.message, sizeof error.message,
+             "block %" PRIu64 ": found address 0x%" PRIx64
+             ", which overlaps %s, mapped before the plugin was loaded; need memory that is the caller's alone; mend "
+             "the plugin's allocate",
+             i, address, what);
+    nx_step_refused(work->session, step(work, "touch", NX_ROW_REFUSED), &error);
+    return -1;
+  }
+  return 0;
+}
+
 /* Only memory of tier host is the processor's to write: the rest belongs to a device or a file. */
 static void touch_step(exercise *work) {
   uint64_t after = 0;
   entering(work, "touch");
   int touched = work->mechanism->device.tier == NXMEM_TIER_HOST;
+  if (touched && refuse_ours(work)) return;
   nx_touch touch = touched ? touch_blocks(work, &after) : (nx_touch){NX_TOUCH_OK, 0};
   if (touch.result != NX_TOUCH_OK) {
     refuse_touch(work, touch, after - 1);

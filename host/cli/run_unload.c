@@ -101,6 +101,7 @@ void nx_run_gate(nx_session *session, const nxmem_mechanism_info *mechanism, uin
 /* ---- Unload ------------------------------------------------------------------------------------------------------ */
 
 static void show_unloaded(nx_session *session, const nxmem_unload_info *info) {
+  session->unloaded = info->unmapped;
   json_t *row = nx_step("unload", info->unmapped ? NX_ROW_OK : NX_ROW_WARNING, NULL);
   nx_set_flag(row, "unmapped", info->unmapped);
   if (!info->unmapped) {
@@ -117,6 +118,7 @@ static void give_up(nx_session *session) {
   nxmem_unload_info info;
   nxmem_error error;
   if (nxmem_plugin_destroy(session->plugin, &info, &error) == NXMEM_OK) {
+    session->unloaded = info.unmapped;
     json_t *row = nx_step("give_up", NX_ROW_NOTE, NULL);
     nx_set_text(row, "value", "the module stays mapped until this process ends");
     nx_report_add(&session->report, row);

@@ -192,6 +192,7 @@ static void segments_wrap(nx_image *i) { nx_image_header(i)->e_phoff = UINT64_MA
 static void sections_outside(nx_image *i) { nx_image_header(i)->e_shoff = i->size - 8; }
 static void sections_wrap(nx_image *i) { nx_image_header(i)->e_shoff = UINT64_MAX - 8; }
 static void sections_many(nx_image *i) { nx_image_header(i)->e_shnum = 65279; }
+static void sections_uncounted(nx_image *i) { nx_image_header(i)->e_shnum = 0; }
 static void load_outside(nx_image *i) { nx_image_segment(i, PT_LOAD)->p_offset = i->size; }
 static void load_wraps(nx_image *i) { nx_image_segment(i, PT_LOAD)->p_offset = UINT64_MAX - 16; }
 static void load_huge(nx_image *i) { nx_image_segment(i, PT_LOAD)->p_filesz = UINT64_MAX; }
@@ -268,6 +269,7 @@ static const lie_row lie_rows[] = {
     {"section table outside the file", sections_outside},
     {"section table that wraps", sections_wrap},
     {"more sections than the file holds", sections_many},
+    {"a section table without a count", sections_uncounted},
     {"loaded segment outside the file", load_outside},
     {"loaded segment that wraps", load_wraps},
     {"loaded segment of 2^64-1 bytes", load_huge},

@@ -3,6 +3,7 @@
 import os
 import struct
 
+from crafted import CRAFTED
 from harness import (HERE, Setting, compile_so, document, equal, fits_a_terminal, main, nxmem, plugin,
                      refused_in_one_line, scratch, write)
 
@@ -200,6 +201,7 @@ def make_rows():
     rows.append(("none of its code runs", none_of_its_code_runs))
     rows.append(("a file name that is no UTF-8", name_that_is_no_utf8))
     rows += [("no plugin: " + name, is_no_plugin(make, word)) for name, make, word in NO_PLUGINS]
+    rows += [("ends in time: " + name, is_no_plugin(make, word)) for name, make, word in CRAFTED]
     return rows
 
 

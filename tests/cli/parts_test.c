@@ -1,6 +1,6 @@
 /*
- * parts_test.c: the command's small parts: touching memory (touch.c), showing text (text.c), the counter line
- * (progress.c).
+ * parts_test.c: the command's small parts: touching memory (touch.c), whose memory it is (maps.c), showing text
+ * (text.c), the counter line (progress.c).
  * Attackers played: addresses that fault, memory that changes, text that steers a terminal.
  * Promise: a fault is an answer, time after time, and faults elsewhere keep their meaning.
  */
@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "maps.h"
 #include "progress.h"
 #include "support.h"
 #include "text.h"
@@ -139,6 +140,60 @@ static void handlers_are_put_back(void **state) {
   assert_true(before.sa_sigaction == after.sa_sigaction);
 }
 
+/* ---- Whose memory ------------------------------------------------------------------------------------------------ */
+
+typedef struct overlap_row {
+  const char *name;
+  uint64_t start, bytes;
+  int ours;
+} overlap_row;
+
+static void overlap_is_seen(void **state) {
+  const overlap_row *row = *state;
+  nx_range images[] = {{0x1000, 0x2000}, {0x4000, 0x5000}};
+  const nx_ours ours = {.images = images, .count = 2, .stack = {0x8000, 0x9000}};
+  assert_int_equal(nx_ours_overlap(&ours, row->start, row->bytes) != NULL, row->ours);
+}
+
+static const overlap_row overlap_rows[] = {
+    {"overlap: the byte before an image", 0xFFF, 1, 0},
+    {"overlap: the first byte of an image", 0x1000, 1, 1},
+    {"overlap: the last byte of an image", 0x1FFF, 1, 1},
+    {"overlap: the byte behind an image", 0x2000, 1, 0},
+    {"overlap: up to an image", 0x800, 0x800, 0},
+    {"overlap: into an image", 0x800, 0x801, 1},
+    {"overlap: the whole gap between two images", 0x2000, 0x2000, 0},
+    {"overlap: over an image", 0x3000, 0x4000, 1},
+    {"overlap: the stack", 0x8FFF, 1, 1},
+    {"overlap: behind the stack, to the end of the address space", 0x9000, UINT64_MAX, 0},
+    {"overlap: a size that wraps", 0x3000, UINT64_MAX, 1},
+};
+
+/* What is asked about is the process's own: code and data of this test, of libc, and this very frame. */
+static void own_memory_is_ours(void **state) {
+  static int data;
+  int local = 0;
+  void *heap = malloc(1);
+  nx_ours ours;
+  (void)state;
+  nx_ours_begin(&ours);
+  assert_non_null(nx_ours_overlap(&ours, (uintptr_t)&data, sizeof data));
+  assert_non_null(nx_ours_overlap(&ours, (uintptr_t)stdout, 1));
+  assert_non_null(nx_ours_overlap(&ours, (uintptr_t)&local, sizeof local));
+  assert_null(nx_ours_overlap(&ours, (uintptr_t)heap, 1));
+  nx_ours_free(&ours);
+  free(heap);
+}
+
+static void own_file_is_mapped(void **state) {
+  (void)state;
+  nx_mapped_file self = nx_mapped_as("/proc/self/exe"), missing = nx_mapped_as("/nonexistent");
+  nx_mapped_file source = nx_mapped_as(__FILE__);
+  assert_int_equal(nx_is_mapped(&self), 1);
+  assert_int_equal(nx_is_mapped(&source), 0);
+  assert_int_equal(nx_is_mapped(&missing), -1);
+}
+
 /* ---- Text -------------------------------------------------------------------------------------------------------- */
 
 typedef struct text_row {
@@ -250,6 +305,9 @@ int main(void) {
   nx_suite_add(&suite, "a fault elsewhere still kills", fault_elsewhere_still_kills, NULL);
   nx_suite_add(&suite, "a fault elsewhere is the earlier handler's", fault_elsewhere_is_the_earlier_handlers, NULL);
   nx_suite_add(&suite, "signal handlers are put back", handlers_are_put_back, NULL);
+  nx_suite_rows(&suite, ROWS(overlap_rows), overlap_is_seen);
+  nx_suite_add(&suite, "the process's own memory is ours, its heap is not", own_memory_is_ours, NULL);
+  nx_suite_add(&suite, "a file is mapped or not, or not known", own_file_is_mapped, NULL);
   nx_suite_rows(&suite, ROWS(text_rows), text_is_shown);
   nx_suite_rows(&suite, ROWS(printable_rows), text_is_printable_only_as_shown);
   nx_suite_add(&suite, "long text is cut and marked", long_text_is_cut_and_marked, NULL);

@@ -258,6 +258,29 @@ def memory_that_cannot_be_written():
     equal((steps(found, "release")[0]["released"], found["unmapped"]), (64, True))
 
 
+def stays(name, flags, code, result):
+    """A resident module is seen whatever becomes of its file's name."""
+    def case():
+        path = built_from_minimal("stays", "stays.c", ["-Daligned_alloc=stays_alloc", *flags])
+        moved = scratch(name)
+        os.rename(path, moved)
+        found = document(nxmem("run", "--json", moved), code)
+        equal((found["result"], found["unmapped"]), (result, False))
+    return case
+
+
+def hosts_own_memory(how):
+    def case():
+        renamed = ["-Daligned_alloc=elsewhere_alloc", "-Dfree=elsewhere_free", "-DHOW_" + how.upper()]
+        path = built_from_minimal("elsewhere_" + how, "elsewhere.c", renamed)
+        found = document(nxmem("run", "--json", path, "--blocks", "1"), 1)
+        row = refusals(found)[0]
+        equal((row["name"], row["result"], len(refusals(found))), ("touch", "contract", 1))
+        assert how in row["error"]["message"], row
+        equal((steps(found, "release")[0]["released"], found["unmapped"]), (1, True))
+    return case
+
+
 def is_no_plugin(make, unmapped=None):
     def case():
         path = make()
@@ -366,6 +389,16 @@ CRASHES = [
 ]
 
 
+STAYS = [
+    ("under its name", "stays.so", [], 1, "findings"),
+    ("with a line break in its name", b"stays\n.so", [], 1, "findings"),
+    ("unlinked while it loads", "gone.so", ["-DAWAY=unlink(self)", "-DAT_LOAD"], 3, "could-not-run"),
+    ("renamed while it loads", "gone.so", ["-DAWAY=rename(self,away)", "-DAT_LOAD"], 3, "could-not-run"),
+    ("unlinked in use", "gone.so", ["-DAWAY=unlink(self)"], 1, "findings"),
+    ("renamed in use", "gone.so", ["-DAWAY=rename(self,away)"], 1, "findings"),
+]
+
+
 def make_rows():
     rows = [("minimal: " + name, is_fine(*rest)) for name, *rest in FINE]
     rows += [(f"{name}: driven to the end", is_honest(name)) for name in HONEST]
@@ -374,6 +407,8 @@ def make_rows():
     rows += [("no plugin: " + name, is_no_plugin(*rest)) for name, *rest in NO_PLUGINS]
     rows += [(f"crash by {how} {' '.join(args)}".strip(), crash(how, number, args, said))
              for how, number, args, said in CRASHES]
+    rows += [("resident " + name, stays(*rest)) for name, *rest in STAYS]
+    rows += [(f"an address in the host's {how}", hosts_own_memory(how)) for how in ("stack", "library")]
     rows += [("two owners of one address", two_owners_of_one_address),
              ("a refused mechanism does not stop the others", goes_on_after_a_refusal),
              ("an older host drives a newer plugin", older_host_drives_newer_plugin),

@@ -3,7 +3,7 @@
 import os
 import subprocess
 
-from harness import Setting, equal, main, nxmem, plugin
+from harness import Setting, equal, fits_a_terminal, main, nxmem, plugin
 
 HELPS = [("help", ["--help"], ["inspect", "run", "Exit codes"]),
          ("help of inspect", ["inspect", "--help"], ["--json", "Exit codes"]),
@@ -34,7 +34,21 @@ WRONG = [("no subcommand", []),
          ("minor beyond this host", ["run", "--minor", "2", "a"]),
          ("device without an index", ["run", "--device", "host", "a"]),
          ("device of an unknown tier", ["run", "--device", "cloud:0", "a"]),
-         ("device index beyond 2^32", ["run", "--device", "host:4294967296", "a"])]
+         ("device index beyond 2^32", ["run", "--device", "host:4294967296", "a"]),
+         ("bytes with a terminal escape", ["run", "--bytes", "\x1b[31m", "a"]),
+         ("alignment with a terminal escape", ["run", "--align", "\x1b[31m", "a"]),
+         ("blocks with a terminal escape", ["run", "--blocks", "\x1b[31m", "a"]),
+         ("minor with a terminal escape", ["run", "--minor", "\x1b[31m", "a"]),
+         ("device with a terminal escape", ["run", "--device", "\x1b[31m", "a"]),
+         ("bytes that are no UTF-8", ["run", "--bytes", b"\xff", "a"]),
+         ("unknown option with a terminal escape", ["--frob\x1b[31m"]),
+         ("unknown option of run with a terminal escape", ["run", "--frob\x1b[31m", "a"]),
+         ("unknown option of inspect with a carriage return", ["inspect", "a", "--frob\rnicate"]),
+         ("unknown option that is no UTF-8", ["run", b"--frob\xff", "a"]),
+         ("unknown short option that is a control byte", ["run", "-\x1b", "a"]),
+         ("unknown short option that is not ASCII", ["run", "-\u00e4", "a"]),
+         ("unknown short option behind a known one", ["run", "-j\u00e4", "a"]),
+         ("option with a terminal escape behind two dashes of the command", ["--", "run", "--frob\x1b[31m"])]
 
 
 def shows(args, words):
@@ -52,8 +66,13 @@ def is_wrong(args):
         done = nxmem(*args)
         equal(done.returncode, 2)
         equal(done.stdout, b"")
-        assert done.stderr and b"\x1b" not in done.stderr, done.stderr
+        assert fits_a_terminal(done.stderr)
     return case
+
+
+def words_behind_two_dashes_are_no_options():
+    done = nxmem("inspect", "--json", "--", "-\x1b")
+    equal(done.returncode, 3)
 
 
 def lists_subcommands():
@@ -96,6 +115,7 @@ def make_rows():
     rows.append(("version", shows(["--version"], ["0.1.0", "1.1"])))
     rows += [("wrong: " + name, is_wrong(args)) for name, args in WRONG]
     rows.append(("a wrong size is told which suffixes there are", suffix_is_explained))
+    rows.append(("words behind two dashes are no options", words_behind_two_dashes_are_no_options))
     rows.append(("an unknown subcommand is named, and those that exist", lists_subcommands))
     def inspect():
         return ["inspect", plugin("minimal")]
