@@ -128,7 +128,7 @@ static void test_full(void **state) {
 
 /* ---- Threads ------------------------------------------------------------------------------------------------------- */
 
-enum { THREADS = 8, INTERRUPTIONS = 4000, HOLD = 3 };
+enum { THREADS = 8, INTERRUPTIONS = 1500, HOLD = 3 };
 
 static nx_table shared = NX_TABLE(thing, 1);
 static _Atomic uint64_t takes, clashes;
