@@ -56,7 +56,7 @@ static void remove_folder(void) {
 
 static const char *own_folder(void) {
   if (folder[0] != '\0') return folder;
-  strcpy(folder, "/tmp/nxmem-host-test-XXXXXX");
+  snprintf(folder, sizeof folder, "%s/nxmem-host-test-XXXXXX", P_tmpdir);
   if (mkdtemp(folder) == NULL) abort();
   folder_owner = getpid();
   atexit(remove_folder);
