@@ -395,6 +395,7 @@ STAYS = [
     ("unlinked while it loads", "gone.so", ["-DAWAY=unlink(self)", "-DAT_LOAD"], 3, "could-not-run"),
     ("renamed while it loads", "gone.so", ["-DAWAY=rename(self,away)", "-DAT_LOAD"], 3, "could-not-run"),
     ("unlinked in use", "gone.so", ["-DAWAY=unlink(self)"], 1, "findings"),
+    ("hidden from a look at mappings", "hidden.so", ["-DAWAY=hide()"], 1, "findings"),
     ("renamed in use", "gone.so", ["-DAWAY=rename(self,away)"], 1, "findings"),
 ]
 
