@@ -64,13 +64,18 @@ static int is_checked_file(const struct link_map *map, const nx_file_identity *f
          (uint64_t)found.st_ino == file->inode;
 }
 
+static nxmem_result another_file(const struct link_map *map, const char *path, nxmem_error *error) {
+  static const nx_context context = {NX_RECORD_SAID, "unload that first, or load this one under a name of its own"};
+  return nx_fail_in(error, NXMEM_ERR_CANNOT_OPEN, (nxmem_verdict){NXMEM_REASON_NONE, 0, 0, 0}, context,
+                    "load %s: the loader answered with another file, %s, that is loaded and has that name", path,
+                    map->l_name);
+}
+
 static nxmem_result fill(nx_image *image, const char *path, const nx_file_identity *file, nxmem_error *error) {
   struct link_map *map = NULL;
   if (dlinfo(image->dl, RTLD_DI_LINKMAP, &map) != 0 || map == NULL)
     return nx_fail(error, NXMEM_ERR_CANNOT_OPEN, "load %s: the loader does not say where it is", path);
-  if (!is_checked_file(map, file))
-    return nx_fail(error, NXMEM_ERR_CANNOT_OPEN, "load %s: the loader answered with another file, %s", path,
-                   map->l_name);
+  if (!is_checked_file(map, file)) return another_file(map, path, error);
   const nxmem_result resolved = resolve_exports(image, map, path, error);
   if (resolved != NXMEM_OK) return resolved;
   image->base = (uintptr_t)map->l_addr;

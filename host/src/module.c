@@ -175,6 +175,12 @@ static holders claim_name(nx_host *host, nx_module *module) {
   return h;
 }
 
+static nxmem_result replaced(const char *path, nxmem_error *error) {
+  static const nx_context context = {NX_RECORD_SAID, "unload that first, or give the new one another name"};
+  return nx_fail_in(error, NXMEM_ERR_CANNOT_OPEN, (nxmem_verdict){NXMEM_REASON_NONE, 0, 0, 0}, context,
+                    "load %s: the file was replaced while the earlier one of that name is loaded", path);
+}
+
 static nxmem_result open_image(nx_host *host, nx_module *module, const char *path, nxmem_error *error) {
   const nx_file_identity file = {.device = module->device, .inode = module->inode};
   const nxmem_result opened = nx_image_open(path, &file, &module->image, error);
@@ -182,11 +188,7 @@ static nxmem_result open_image(nx_host *host, nx_module *module, const char *pat
   const holders h = claim_name(host, module);
   if (!h.stays && !h.in_transit) return NXMEM_OK;
   (void)nx_image_close(&module->image); /* one reference less: nothing of the new file was loaded */
-  if (h.stays)
-    return nx_fail(error, NXMEM_ERR_CANNOT_OPEN,
-                   "load %s: the file was replaced while the earlier one of that name is loaded; unload that first, or "
-                   "give the new one another name",
-                   path);
+  if (h.stays) return replaced(path, error);
   return nx_fail(error, NXMEM_ERR_BUSY, "load %s: an earlier file of that name is being loaded or unloaded", path);
 }
 

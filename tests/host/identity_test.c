@@ -37,6 +37,7 @@ static void assert_cannot_open(const char *path) {
   nxmem_plugin none = {0x5A5A};
   nxmem_error error = nx_blank_error();
   nx_assert_code(nxmem_plugin_open(host, path, &none, &error), &error, NXMEM_ERR_CANNOT_OPEN);
+  assert_non_null(strstr(error.message, "; unload that first, or "));
   assert_int_equal(none.id, 0x5A5A);
   assert_int_equal(nx_open_fds(), fds);
   assert_int_equal(nx_counts(host).open_plugins, before.open_plugins);
