@@ -2,7 +2,8 @@
  * allocation_test.c: allocate and release: what may be asked, what may be answered, and the books.
  *
  * Attackers played: impossible addresses and numbers with OK; releases that refuse, quarantine, lie or say nothing.
- * Promise: nothing impossible reaches the caller; a charge is never refunded twice; what is in doubt is quarantined and stays charged.
+ * Promise: nothing impossible reaches the caller; a charge is never refunded twice; what is in doubt is quarantined and
+ * stays charged.
  */
 #include "nxmem/outcome.h"
 #include "puppet.h"
@@ -44,7 +45,7 @@ static void assert_release_refused(nxmem_allocator allocator, nxmem_allocation a
   nx_assert_refused(nxmem_release(allocator, allocation, NULL, &error), &error, want);
 }
 
-/* ---- What may be asked --------------------------------------------------------------------------------------------- */
+/* ---- What may be asked ------------------------------------------------------------------------------------------- */
 
 typedef struct asked_row {
   const char *name;
@@ -124,7 +125,7 @@ static void test_passed(void **state) {
   nx_stage_strike(&stage);
 }
 
-/* ---- What may be answered ------------------------------------------------------------------------------------------ */
+/* ---- What may be answered ---------------------------------------------------------------------------------------- */
 
 typedef struct answer_row {
   const char *name; /* mechanism of the scripted module */
@@ -231,7 +232,7 @@ static void test_unwritten_result(void **state) {
   nx_host_gone(stage.host);
 }
 
-/* ---- Releases ------------------------------------------------------------------------------------------------------ */
+/* ---- Releases ---------------------------------------------------------------------------------------------------- */
 
 typedef struct release_row {
   const char *name;
@@ -329,7 +330,7 @@ static void test_release(void **state) {
   nx_host_gone(stage.host);
 }
 
-/* ---- The scripted releases ----------------------------------------------------------------------------------------- */
+/* ---- The scripted releases --------------------------------------------------------------------------------------- */
 
 typedef struct scripted_row {
   const char *name;
@@ -385,7 +386,7 @@ static void test_scripted(void **state) {
   nx_host_gone(host);
 }
 
-/* ---- Refunds ------------------------------------------------------------------------------------------------------- */
+/* ---- Refunds ----------------------------------------------------------------------------------------------------- */
 
 typedef struct refund_row {
   const char *name;

@@ -1,8 +1,10 @@
 /*
  * callback_test.c: a plugin calls the host with every context and pointer it could have.
  *
- * Attackers played: NULL, invented, foreign, closed and unloaded contexts; NULL records; from slots and from threads, early and late.
- * Promise: each call is answered with a status; what names nothing, or nothing outstanding, is counted; nothing is followed.
+ * Attackers played: NULL, invented, foreign, closed and unloaded contexts; NULL records; from slots and from threads,
+ * early and late.
+ * Promise: each call is answered with a status; what names nothing, or nothing outstanding, is counted; nothing is
+ * followed.
  */
 #include <unistd.h>
 
@@ -23,7 +25,7 @@ static NxmemReleaseCompletion some_completion(uint64_t allocation_id) {
   return completion;
 }
 
-/* ---- Contexts ------------------------------------------------------------------------------------------------------ */
+/* ---- Contexts ---------------------------------------------------------------------------------------------------- */
 
 static nx_stage stage;
 static nxmem_allocator closed;
@@ -115,7 +117,7 @@ static void test_completion(void **state) {
   nx_stage_strike(&stage);
 }
 
-/* ---- When ---------------------------------------------------------------------------------------------------------- */
+/* ---- When -------------------------------------------------------------------------------------------------------- */
 
 /* The table and its functions answer also when the allocator is closed and the module is gone. */
 static void test_late(void **state) {
@@ -154,7 +156,8 @@ static void test_reused_slot(void **state) {
   assert_int_equal(table->request_reclaim(before, &reclaim_request, &reclaimed).code, NXMEM_STATUS_INVALID_ARGUMENT);
   assert_int_not_equal(first.id, second.id);
   assert_ptr_not_equal(puppet.callbacks->host_ctx, first_ctx);
-  assert_int_equal(table->request_reclaim(first_ctx, &reclaim_request, &reclaimed).code, NXMEM_STATUS_UNSUPPORTED_CAPABILITY);
+  assert_int_equal(table->request_reclaim(first_ctx, &reclaim_request, &reclaimed).code,
+                   NXMEM_STATUS_UNSUPPORTED_CAPABILITY);
   nx_must_close(first);
   stage.allocator = second;
   nx_stage_strike(&stage);
@@ -211,8 +214,9 @@ static void test_table(void **state) {
   /* The context is no handle of the API, and a handle is no context. */
   uint64_t reclaimed;
   assert_ptr_not_equal(puppet.callbacks->host_ctx, (void *)(uintptr_t)stage.allocator.id);
-  assert_int_equal(puppet.callbacks->request_reclaim((void *)(uintptr_t)stage.allocator.id, &reclaim_request, &reclaimed).code,
-                   NXMEM_STATUS_INVALID_ARGUMENT);
+  assert_int_equal(
+      puppet.callbacks->request_reclaim((void *)(uintptr_t)stage.allocator.id, &reclaim_request, &reclaimed).code,
+      NXMEM_STATUS_INVALID_ARGUMENT);
   nx_stage_strike(&stage);
 }
 

@@ -1,7 +1,8 @@
 /*
  * close_test.c: closing an allocator: one release, never under a call, never a wait.
  *
- * Attackers played: callers that close twice, with allocations live, from two threads, under a call; a plugin that keeps allocations.
+ * Attackers played: callers that close twice, with allocations live, from two threads, under a call; a plugin that
+ * keeps allocations.
  * Promise: the table's release is called exactly once and last; a BUSY close can be tried again.
  */
 #include <unistd.h>
@@ -15,7 +16,7 @@ static nxmem_error close_fails(nxmem_allocator allocator, uint32_t flags, nxmem_
   return error;
 }
 
-/* ---- With live allocations ----------------------------------------------------------------------------------------- */
+/* ---- With live allocations --------------------------------------------------------------------------------------- */
 
 static void test_live(void **state) {
   const nx_case *c = *state;
@@ -89,7 +90,7 @@ static void test_twice(void **state) {
   nx_stage_strike(&stage);
 }
 
-/* ---- Under a call -------------------------------------------------------------------------------------------------- */
+/* ---- Under a call ------------------------------------------------------------------------------------------------ */
 
 /* A thread stands in allocate: close is BUSY, shuts the gate for new calls, and succeeds when tried again later. */
 static void test_under_allocate(void **state) {
@@ -140,7 +141,10 @@ static void assert_shut(const nx_stage *stage, nxmem_allocation live) {
   assert_int_equal(nx_counts(stage->host).open_allocators, 1);
 }
 
-/* A close that found a call inside: every call is BUSY, also when that call has left, until close is tried again; then nothing was lost. */
+/*
+ * A close that found a call inside: every call is BUSY, also when that call has left, until close is tried again; then
+ * nothing was lost.
+ */
 static void test_shut(void **state) {
   const nx_case *c = *state;
   const shut_row *row = c->row;

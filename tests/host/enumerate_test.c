@@ -2,7 +2,8 @@
  * enumerate_test.c: from an array the plugin filled to factories the host owns, row by row.
  *
  * Attackers played: counts beyond the room, entries that are wild, short, hollow, repeated or hostile in name.
- * Promise: every entry within the count is released exactly once, whatever was wrong; nothing beyond the count is touched.
+ * Promise: every entry within the count is released exactly once, whatever was wrong; nothing beyond the count is
+ * touched.
  */
 #include <sys/mman.h>
 
@@ -20,7 +21,7 @@ static void list(uint32_t written, uint64_t count) {
   puppet.count = count;
 }
 
-/* ---- Refused lists ------------------------------------------------------------------------------------------------- */
+/* ---- Refused lists ----------------------------------------------------------------------------------------------- */
 
 typedef struct refused_row {
   const char *name;
@@ -168,7 +169,7 @@ static void test_refused(void **state) {
   nx_host_gone(host);
 }
 
-/* ---- Accepted lists ------------------------------------------------------------------------------------------------ */
+/* ---- Accepted lists ---------------------------------------------------------------------------------------------- */
 
 typedef struct accepted_row {
   const char *name;
@@ -278,7 +279,7 @@ static void test_accepted(void **state) {
   nx_host_gone(host);
 }
 
-/* ---- The host's own copy ------------------------------------------------------------------------------------------- */
+/* ---- The host's own copy ----------------------------------------------------------------------------------------- */
 
 /* What was read once is what counts: a plugin that rewrites its factory and its name afterwards changes nothing. */
 static void test_rewritten_afterwards(void **state) {

@@ -2,7 +2,8 @@
  * error_test.c: making one line out of anything. Looks inside the host.
  *
  * Attackers played: text of any bytes and any length; statuses with lying lengths.
- * Promise: whatever goes in, the message is one printable line of UTF-8 that ends inside its buffer, and its advice is there.
+ * Promise: whatever goes in, the message is one printable line of UTF-8 that ends inside its buffer, and its advice is
+ * there.
  */
 #include "error.h"
 
@@ -84,7 +85,7 @@ static void test_verdict(void **state) {
   }
 }
 
-/* ---- Room for what is found out later -------------------------------------------------------------------------------- */
+/* ---- Room for what is found out later ---------------------------------------------------------------------------- */
 
 /* What belongs to a result, however the line begins. */
 static const char *advice_of(nxmem_result result) {
@@ -197,7 +198,7 @@ static void test_nobody_listens(void **state) {
   nx_error_append(NULL, "x");
 }
 
-/* ---- Which result stands for a reason ------------------------------------------------------------------------------ */
+/* ---- Which result stands for a reason ---------------------------------------------------------------------------- */
 
 typedef struct result_row {
   const char *name;

@@ -2,7 +2,8 @@
  * fault_test.c: every module-level fault of the scripted plugins, loaded behind the boundary.
  *
  * Attackers played: modules that lie in negotiation, in their list of factories, in one factory, in the unload report.
- * Promise: a refused module leaves nothing mapped and each factory is given back once; one that holds a debt stays, counted.
+ * Promise: a refused module leaves nothing mapped and each factory is given back once; one that holds a debt stays,
+ * counted.
  */
 #include "hosttest.h"
 #include "scripted_probe.h"
@@ -10,7 +11,7 @@
 #define ALL_ONES 0xFFFFFFFFFFFFFFFFull
 #define FUTURE (1ull << 40)
 
-/* ---- Refused as a whole -------------------------------------------------------------------------------------------- */
+/* ---- Refused as a whole ------------------------------------------------------------------------------------------ */
 
 typedef struct refused_row {
   const char *name; /* libnxmem_fault_NAME.so */
@@ -100,7 +101,7 @@ static void test_refused_again(void **state) {
   nx_host_gone(host);
 }
 
-/* ---- Accepted, though odd ------------------------------------------------------------------------------------------ */
+/* ---- Accepted, though odd ---------------------------------------------------------------------------------------- */
 
 typedef struct accepted_row {
   const char *name;
@@ -137,7 +138,7 @@ static void test_accepted(void **state) {
   nx_host_gone(host);
 }
 
-/* ---- Reports that keep the gate shut ------------------------------------------------------------------------------- */
+/* ---- Reports that keep the gate shut ----------------------------------------------------------------------------- */
 
 typedef struct report_row {
   const char *name;

@@ -1,8 +1,10 @@
 /*
  * fetch_test.c: reading memory that ends, is forbidden, is not there, or changes. Looks inside the host.
  *
- * Attackers played: addresses of every kind; tables and names that end at a page without access; a thread that rewrites what is read.
- * Promise: no address faults in the guarded mode, by either of its two ways; what was read is one state, looked at once.
+ * Attackers played: addresses of every kind; tables and names that end at a page without access; a thread that rewrites
+ * what is read.
+ * Promise: no address faults in the guarded mode, by either of its two ways; what was read is one state, looked at
+ * once.
  */
 #define _GNU_SOURCE
 #include "fetch.h"
@@ -25,9 +27,12 @@ typedef struct way {
 static const way ways[] = {{"readv", nx_fetch_by_readv}, {"memfd", nx_fetch_by_memfd}, {"guarded", nx_fetch_guarded}};
 enum { WAYS = sizeof ways / sizeof ways[0] };
 
-/* ---- What can be read ---------------------------------------------------------------------------------------------- */
+/* ---- What can be read -------------------------------------------------------------------------------------------- */
 
-/* `readable` bytes that end at a guard page, read as `asked` bytes: all that is there, and no byte of the rest is written. */
+/*
+ * `readable` bytes that end at a guard page, read as `asked` bytes: all that is there, and no byte of the rest is
+ * written.
+ */
 static void test_ends(void **state) {
   const way *w = *state;
   static const size_t readable[] = {1, 3, 4, 7, 8, 55, 56, 119, 120, 127, 128, 255, 256};
@@ -126,7 +131,7 @@ static void test_works_here(void **state) {
   assert_int_equal(nx_open_fds(), fds);
 }
 
-/* ---- Tables -------------------------------------------------------------------------------------------------------- */
+/* ---- Tables ------------------------------------------------------------------------------------------------------ */
 
 typedef struct table_row {
   const char *name;
@@ -190,7 +195,7 @@ static void test_table_address(void **state) {
   assert_ptr_equal(view, table);
 }
 
-/* ---- Names --------------------------------------------------------------------------------------------------------- */
+/* ---- Names ------------------------------------------------------------------------------------------------------- */
 
 typedef struct name_row {
   const char *name;
@@ -234,7 +239,7 @@ static void test_name_nowhere(void **state) {
   for (int i = 0; i < 256; i++) assert_int_equal(out[i], 0);
 }
 
-/* ---- A thread that rewrites the table while it is read ------------------------------------------------------------- */
+/* ---- A thread that rewrites the table while it is read ----------------------------------------------------------- */
 
 static const uint32_t sizes[] = {0, 7, 8, 120, 127, 128, 192, 0xFFFFFFFFu};
 enum { SIZES = sizeof sizes / sizeof sizes[0] };

@@ -1,8 +1,10 @@
 /*
  * fork_test.c: a forked child of the process that uses the library.
  *
- * Attackers played: a child that inherits every handle, by fork(3), by the bare system call, in a grandchild, beside busy threads.
- * Promise: every function answers FORKED in the child and touches nothing; the parent goes on as if nothing had happened.
+ * Attackers played: a child that inherits every handle, by fork(3), by the bare system call, in a grandchild, beside
+ * busy threads.
+ * Promise: every function answers FORKED in the child and touches nothing; the parent goes on as if nothing had
+ * happened.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -16,7 +18,7 @@
 static nx_stage stage;
 static nxmem_allocation live;
 
-/* ---- Every function ------------------------------------------------------------------------------------------------ */
+/* ---- Every function ---------------------------------------------------------------------------------------------- */
 
 typedef struct call_row {
   const char *name;
@@ -81,7 +83,7 @@ static const call_row call_rows[] = {
 };
 enum { CALLS = sizeof call_rows / sizeof call_rows[0] };
 
-/* ---- Children ------------------------------------------------------------------------------------------------------ */
+/* ---- Children ---------------------------------------------------------------------------------------------------- */
 
 static uint64_t entered(void) {
   uint64_t n = 0;
@@ -178,7 +180,7 @@ static void test_parent_intact(void **state) {
   tear_down();
 }
 
-/* ---- Beside busy threads: whatever lock they hold, the child does not wait for it ----------------------------------- */
+/* ---- Beside busy threads: whatever lock they hold, the child does not wait for it -------------------------------- */
 
 static _Atomic int stop;
 
@@ -208,7 +210,7 @@ static void test_beside_threads(void **state) {
   tear_down();
 }
 
-/* ---- Before any host: a child may use the library for itself ------------------------------------------------------- */
+/* ---- Before any host: a child may use the library for itself ----------------------------------------------------- */
 
 static int use_in_child(const char *path) {
   nxmem_host host;

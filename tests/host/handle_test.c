@@ -18,7 +18,7 @@ static struct {
   nxmem_allocation gone_allocation;
 } all;
 
-/* ---- Calls --------------------------------------------------------------------------------------------------------- */
+/* ---- Calls ------------------------------------------------------------------------------------------------------- */
 
 typedef enum nx_kind { KIND_HOST, KIND_PLUGIN, KIND_ALLOCATOR, KIND_ALLOCATION } nx_kind;
 
@@ -92,7 +92,7 @@ static const call calls[] = {
     {"release", KIND_ALLOCATION, release},
 };
 
-/* ---- Bad handles --------------------------------------------------------------------------------------------------- */
+/* ---- Bad handles ------------------------------------------------------------------------------------------------- */
 
 static uint64_t live_id(nx_kind kind) {
   const uint64_t ids[] = {all.stage.host.id, all.stage.plugin.id, all.stage.allocator.id, all.live.id};
@@ -178,7 +178,7 @@ static void test_bad(void **state) {
   nx_stage_strike(&all.stage);
 }
 
-/* ---- The right kind, the wrong owner or numbers -------------------------------------------------------------------- */
+/* ---- The right kind, the wrong owner or numbers ------------------------------------------------------------------ */
 
 typedef struct named_row {
   const char *name;

@@ -17,7 +17,7 @@
 #include "nxmem/status.h"
 #include "scripted_probe.h"
 
-/* ---- Rows ---------------------------------------------------------------------------------------------------------- */
+/* ---- Rows -------------------------------------------------------------------------------------------------------- */
 
 static const nx_case *keep_case(nxmem_fetch_mode mode, const void *row) {
   static nx_case cases[1024];
@@ -38,7 +38,7 @@ void nx_suite_modes(nx_suite *suite, const void *rows, size_t row_bytes, size_t 
   }
 }
 
-/* ---- Files --------------------------------------------------------------------------------------------------------- */
+/* ---- Files ------------------------------------------------------------------------------------------------------- */
 
 static char folder[64];
 static pid_t folder_owner;
@@ -122,7 +122,7 @@ size_t nx_open_fds(void) {
   return n;
 }
 
-/* ---- Hosts and steps ----------------------------------------------------------------------------------------------- */
+/* ---- Hosts and steps --------------------------------------------------------------------------------------------- */
 
 static nxmem_host create(const nxmem_host_options *options) {
   nxmem_host host = {0};
@@ -207,7 +207,7 @@ void nx_must_unload(nxmem_plugin plugin, const char *path) {
   assert_false(nx_is_mapped(path));
 }
 
-/* ---- Refusals ------------------------------------------------------------------------------------------------------ */
+/* ---- Refusals ---------------------------------------------------------------------------------------------------- */
 
 nxmem_error nx_blank_error(void) {
   nxmem_error error;
@@ -282,11 +282,13 @@ void nx_force_leak(nxmem_host host, nxmem_plugin plugin, const char *path) {
   assert_true(nx_is_mapped(path));
 }
 
-/* ---- Scripted modules ---------------------------------------------------------------------------------------------- */
+/* ---- Scripted modules -------------------------------------------------------------------------------------------- */
 
 uint64_t nx_seen[NX_PROBE_COUNT];
 
-/* Modules that stay mapped from earlier cases keep writing to the array they know; none of them runs any more by then. */
+/*
+ * Modules that stay mapped from earlier cases keep writing to the array they know; none of them runs any more by then.
+ */
 void nx_observe(void) {
   char address[32];
   memset(nx_seen, 0, sizeof nx_seen);

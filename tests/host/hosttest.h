@@ -1,8 +1,10 @@
 /*
- * hosttest.h: what the host's tests share: a module of one's own per test, a look at the address space, refusals by number.
+ * hosttest.h: what the host's tests share: a module of one's own per test, a look at the address space, refusals by
+ * number.
  *
  * Attackers: none; the plugins under test play them.
- * Promise: every refusal is compared in code, reason, field and numbers, and its message is checked to be one printable line.
+ * Promise: every refusal is compared in code, reason, field and numbers, and its message is checked to be one printable
+ * line.
  */
 #ifndef TESTS_HOST_HOSTTEST_H
 #define TESTS_HOST_HOSTTEST_H
@@ -11,7 +13,7 @@
 #include "nxmem/unload.h"
 #include "support.h"
 
-/* ---- Rows in both fetch modes -------------------------------------------------------------------------------------- */
+/* ---- Rows in both fetch modes ------------------------------------------------------------------------------------ */
 
 typedef enum nx_modes {
   NX_BOTH_MODES = 0,
@@ -33,9 +35,12 @@ typedef struct nx_case {
 /* Each row once per fetch mode it may run in, as a case of its own. */
 void nx_suite_modes(nx_suite *suite, const void *rows, size_t row_bytes, size_t count, CMUnitTestFunction run);
 
-/* ---- Plugins ------------------------------------------------------------------------------------------------------- */
+/* ---- Plugins ----------------------------------------------------------------------------------------------------- */
 
-/* A fresh copy of a built plugin ("libnxmem_minimal.so"): its own inode, so its own module. Valid until the program ends. */
+/*
+ * A fresh copy of a built plugin ("libnxmem_minimal.so"): its own inode, so its own module. Valid until the program
+ * ends.
+ */
 const char *nx_plugin_copy(const char *library);
 
 /* A path in the program's own folder that nothing has yet. */
@@ -53,7 +58,7 @@ int nx_is_mapped(const char *path);
 /* Open descriptors of this process. */
 size_t nx_open_fds(void);
 
-/* ---- Hosts --------------------------------------------------------------------------------------------------------- */
+/* ---- Hosts ------------------------------------------------------------------------------------------------------- */
 
 nxmem_host nx_host_in(nxmem_fetch_mode mode);
 
@@ -63,7 +68,7 @@ nxmem_host nx_host_of_level(nxmem_fetch_mode mode, uint32_t minor_max, uint64_t 
 nxmem_host_counts nx_counts(nxmem_host host);
 void nx_host_gone(nxmem_host host);
 
-/* ---- Steps that must succeed --------------------------------------------------------------------------------------- */
+/* ---- Steps that must succeed ------------------------------------------------------------------------------------- */
 
 nxmem_plugin nx_must_open(nxmem_host host, const char *path);
 nxmem_allocator nx_must_open_mechanism(nxmem_plugin plugin, const char *mechanism);
@@ -74,7 +79,7 @@ void nx_must_close(nxmem_allocator allocator);
 /* Unloads, and sees that nothing of the file stays mapped. */
 void nx_must_unload(nxmem_plugin plugin, const char *path);
 
-/* ---- Steps that must be refused ------------------------------------------------------------------------------------ */
+/* ---- Steps that must be refused ---------------------------------------------------------------------------------- */
 
 typedef struct nx_refusal {
   nxmem_result result;
@@ -108,9 +113,11 @@ nxmem_unload_info nx_assert_unload_busy(nxmem_plugin plugin, uint32_t reason, ui
 /* Give up a plugin whose gate is shut: the module stays, one forced leak more. */
 void nx_force_leak(nxmem_host host, nxmem_plugin plugin, const char *path);
 
-/* ---- Scripted modules ---------------------------------------------------------------------------------------------- */
+/* ---- Scripted modules -------------------------------------------------------------------------------------------- */
 
-/* Their counters (scripted_probe.h), also after the module is gone; zeroed and registered for the modules loaded next. */
+/*
+ * Their counters (scripted_probe.h), also after the module is gone; zeroed and registered for the modules loaded next.
+ */
 extern uint64_t nx_seen[];
 void nx_observe(void);
 

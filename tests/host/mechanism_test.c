@@ -29,7 +29,7 @@ static void assert_open_refused(nxmem_plugin plugin, const char *name, uint64_t 
   assert_int_equal(allocator.id, 0x5A5A);
 }
 
-/* ---- The scripted module ------------------------------------------------------------------------------------------- */
+/* ---- The scripted module ----------------------------------------------------------------------------------------- */
 
 typedef struct scripted_row {
   const char *name; /* the mechanism */
@@ -127,7 +127,7 @@ static void test_driven(void **state) {
   nx_host_gone(host);
 }
 
-/* ---- Real plugins under older and poorer hosts ---------------------------------------------------------------------- */
+/* ---- Real plugins under older and poorer hosts ------------------------------------------------------------------- */
 
 typedef struct host_row {
   const char *name;
@@ -176,7 +176,7 @@ static void test_host_level(void **state) {
   nx_host_gone(host);
 }
 
-/* ---- Tables the test writes itself --------------------------------------------------------------------------------- */
+/* ---- Tables the test writes itself ------------------------------------------------------------------------------- */
 
 typedef struct table_row {
   const char *name;
@@ -302,7 +302,7 @@ static void test_table(void **state) {
   nx_host_gone(host);
 }
 
-/* ---- What the caller may ask --------------------------------------------------------------------------------------- */
+/* ---- What the caller may ask ------------------------------------------------------------------------------------- */
 
 typedef struct asked_row {
   const char *name;

@@ -1,8 +1,10 @@
 /*
- * memory_test.c: the host's own memory runs out, at each of its allocations in turn. Linked with the host's objects, so that only they are starved.
+ * memory_test.c: the host's own memory runs out, at each of its allocations in turn. Linked with the host's objects, so
+ * that only they are starved.
  *
  * Attackers played: a machine without memory.
- * Promise: each failure is OUT_OF_MEMORY, leaves nothing behind, gives the plugin's objects back before its code goes, and the next try works.
+ * Promise: each failure is OUT_OF_MEMORY, leaves nothing behind, gives the plugin's objects back before its code goes,
+ * and the next try works.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -11,7 +13,7 @@
 
 #include "puppet.h"
 
-/* ---- Starving ------------------------------------------------------------------------------------------------------ */
+/* ---- Starving ---------------------------------------------------------------------------------------------------- */
 
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
@@ -40,7 +42,7 @@ void *__wrap_calloc(size_t count, size_t size) { return starved() ? NULL : __rea
 void *__wrap_realloc(void *block, size_t size) { return starved() ? NULL : __real_realloc(block, size); }
 char *__wrap_strdup(const char *text) { return starved() ? NULL : __real_strdup(text); }
 
-/* ---- A whole life, step by step ------------------------------------------------------------------------------------ */
+/* ---- A whole life, step by step ---------------------------------------------------------------------------------- */
 
 static nx_stage stage;
 static nxmem_allocation allocation;
@@ -99,7 +101,10 @@ static int live_through(void) {
   return nx_is_mapped(stage.path) ? 60 : 0;
 }
 
-/* In a child, since tables that have grown once do not grow again. It has no host yet, so the child may use the library. */
+/*
+ * In a child, since tables that have grown once do not grow again. It has no host yet, so the child may use the
+ * library.
+ */
 static int live_in_child(uint64_t fail, int for_good, uint64_t *calls_out) {
   int ends[2];
   assert_int_equal(pipe(ends), 0);
@@ -135,7 +140,10 @@ static void test_starving(void **state) {
   assert_true(calls >= row->fail);
 }
 
-/* Five tables, the array of entries, the factories, the path: fewer would mean that the starving does not reach the host. */
+/*
+ * Five tables, the array of entries, the factories, the path: fewer would mean that the starving does not reach the
+ * host.
+ */
 static void test_reach(void **state) {
   (void)state;
   uint64_t calls = 0;

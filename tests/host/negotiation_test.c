@@ -9,7 +9,7 @@
 #define ALL_ONES 0xFFFFFFFFFFFFFFFFull
 #define U32_MAX 0xFFFFFFFFu
 
-/* ---- Answers that are refused -------------------------------------------------------------------------------------- */
+/* ---- Answers that are refused ------------------------------------------------------------------------------------ */
 
 typedef struct answer_row {
   const char *name;
@@ -104,7 +104,7 @@ static void test_refused_with_shut_gate(void **state) {
   nx_host_gone(host);
 }
 
-/* ---- What the host asks -------------------------------------------------------------------------------------------- */
+/* ---- What the host asks ------------------------------------------------------------------------------------------ */
 
 typedef struct offer_row {
   const char *name;
@@ -147,7 +147,7 @@ static void test_offer(void **state) {
   nx_host_gone(host);
 }
 
-/* ---- Levels: which release slot is entered ------------------------------------------------------------------------- */
+/* ---- Levels: which release slot is entered ----------------------------------------------------------------------- */
 
 typedef struct level_row {
   const char *name;

@@ -15,7 +15,7 @@
 
 static nx_refusal refusal(nxmem_result result) { return (nx_refusal){result, 0, 0, 0, 0, 0}; }
 
-/* ---- Paths --------------------------------------------------------------------------------------------------------- */
+/* ---- Paths ------------------------------------------------------------------------------------------------------- */
 
 typedef struct path_row {
   const char *name;
@@ -111,7 +111,7 @@ static void test_path(void **state) {
   nx_host_gone(host);
 }
 
-/* ---- Damaged files ------------------------------------------------------------------------------------------------- */
+/* ---- Damaged files ----------------------------------------------------------------------------------------------- */
 
 typedef struct damage_row {
   const char *name;
@@ -218,7 +218,7 @@ static void test_damage(void **state) {
   nx_host_gone(host);
 }
 
-/* ---- Objects without what is needed -------------------------------------------------------------------------------- */
+/* ---- Objects without what is needed ------------------------------------------------------------------------------ */
 
 typedef struct object_row {
   const char *name;
@@ -244,7 +244,7 @@ static void test_object(void **state) {
   nx_host_gone(host);
 }
 
-/* ---- One file, several names --------------------------------------------------------------------------------------- */
+/* ---- One file, several names ------------------------------------------------------------------------------------- */
 
 typedef struct alias_row {
   const char *name;

@@ -37,7 +37,7 @@ static void check_ctx(const void *ctx) {
   if (ctx != &puppet) atomic_fetch_add(&puppet.foreign_contexts, 1);
 }
 
-/* ---- Exports ------------------------------------------------------------------------------------------------------- */
+/* ---- Exports ----------------------------------------------------------------------------------------------------- */
 
 static NxmemStatus negotiate(const NxmemNegotiateRequest *request, NxmemNegotiateResponse *response) {
   if (!puppet.concurrent) puppet.request = *request;
@@ -77,7 +77,7 @@ static NxmemStatus query_unload(NxmemUnloadReport *report_out) {
 static void constructed(void) { enter(NX_IN_CONSTRUCTOR); }
 static void destructed(void) { enter(NX_IN_DESTRUCTOR); }
 
-/* ---- Slots --------------------------------------------------------------------------------------------------------- */
+/* ---- Slots ------------------------------------------------------------------------------------------------------- */
 
 static NxmemStatus open_allocator(void *ctx, const NxmemOpenRequest *request, const NxmemAllocatorVtable **out) {
   (void)ctx;
@@ -181,7 +181,7 @@ static NxmemStatus unused_pending(void *ctx, uint64_t *out) {
   return nx_puppet_status(NXMEM_STATUS_NOT_IMPLEMENTED);
 }
 
-/* ---- The honest play ----------------------------------------------------------------------------------------------- */
+/* ---- The honest play --------------------------------------------------------------------------------------------- */
 
 static const NxmemDeviceId host_0 = {NXMEM_TIER_HOST, 0};
 

@@ -1,5 +1,6 @@
 /*
- * puppet.h: a plugin played by the test: honest until a row changes what it says, and calling the test back from inside every slot.
+ * puppet.h: a plugin played by the test: honest until a row changes what it says, and calling the test back from inside
+ * every slot.
  *
  * Attackers: the rows.
  * Promise: every call is counted, with the order of releases and of the module's end.

@@ -1,8 +1,10 @@
 /*
- * reentry_test.c: a plugin that calls the host's whole API from its constructor, its exports, its slots and its destructor.
+ * reentry_test.c: a plugin that calls the host's whole API from its constructor, its exports, its slots and its
+ * destructor.
  *
  * Attackers played: re-entry at every moment of an object's life, on the same thread.
- * Promise: no deadlock (a watchdog kills the run), one clear answer for each place and call, and the outer call goes on undisturbed.
+ * Promise: no deadlock (a watchdog kills the run), one clear answer for each place and call, and the outer call goes on
+ * undisturbed.
  */
 #include <unistd.h>
 
@@ -16,7 +18,7 @@ static struct {
   const char *other_path;
 } now;
 
-/* ---- Calls --------------------------------------------------------------------------------------------------------- */
+/* ---- Calls ------------------------------------------------------------------------------------------------------- */
 
 static nxmem_result count_host(nxmem_error *error) {
   nxmem_host_counts counts;
@@ -85,7 +87,7 @@ static const char *const call_names[CALLS] = {
     "open allocator",    "allocator info",  "close allocator",     "allocate",
     "release another",   "release the same"};
 
-/* ---- What each place must answer ----------------------------------------------------------------------------------- */
+/* ---- What each place must answer --------------------------------------------------------------------------------- */
 
 #define O NXMEM_OK
 #define B NXMEM_ERR_BUSY
@@ -186,7 +188,7 @@ static void test_reentry(void **state) {
   nx_host_gone(now.stage.host);
 }
 
-/* ---- Giving up from inside ----------------------------------------------------------------------------------------- */
+/* ---- Giving up from inside --------------------------------------------------------------------------------------- */
 
 static nx_place_inside give_up_place;
 

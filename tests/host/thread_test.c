@@ -16,7 +16,8 @@
 enum { THREADS = 8 };
 
 /*
- * A race detector does not see the loader's lock. Where two threads map and unmap files of their own, one file comes to lie where
+ * A race detector does not see the loader's lock. Where two threads map and unmap files of their own, one file comes to
+ * lie where
  * another lay before, and the detector takes them for one object. There each file is held mapped by the test.
  */
 #if defined(__has_feature)
@@ -65,7 +66,7 @@ static void expect(int as_it_must_be) {
 
 static int is_contended(nxmem_result r) { return r == NXMEM_ERR_STALE_HANDLE || r == NXMEM_ERR_BUSY; }
 
-/* ---- Each its own allocations -------------------------------------------------------------------------------------- */
+/* ---- Each its own allocations ------------------------------------------------------------------------------------ */
 
 static void *allocate_and_release(void *me) {
   pthread_barrier_wait(&race.start);
@@ -116,7 +117,7 @@ static void test_own(void **state) {
   nx_host_gone(race.stage.host);
 }
 
-/* ---- All the same allocations -------------------------------------------------------------------------------------- */
+/* ---- All the same allocations ------------------------------------------------------------------------------------ */
 
 enum { SHARED = sizeof race.shared / sizeof race.shared[0] };
 
@@ -171,7 +172,7 @@ static void test_sized_race(void **state) {
   assert_each_won_once();
 }
 
-/* ---- Close against allocate ---------------------------------------------------------------------------------------- */
+/* ---- Close against allocate -------------------------------------------------------------------------------------- */
 
 static _Atomic int released;
 
@@ -234,7 +235,7 @@ static void test_close_race(void **state) { close_race(*state, THREADS, 30); }
 /* Few threads hold few allocations: most closes succeed at once, in the middle of a call that is just beginning. */
 static void test_close_duel(void **state) { close_race(*state, 2, 1500); }
 
-/* ---- Unload against open ------------------------------------------------------------------------------------------- */
+/* ---- Unload against open ----------------------------------------------------------------------------------------- */
 
 static void *open_until_unloaded(void *me) {
   (void)me;
@@ -281,7 +282,7 @@ static void unload_race(const nx_case *c, int threads, int rounds) {
 static void test_unload_race(void **state) { unload_race(*state, THREADS, 20); }
 static void test_unload_duel(void **state) { unload_race(*state, 3, 60); }
 
-/* ---- Open and unload, all at once ---------------------------------------------------------------------------------- */
+/* ---- Open and unload, all at once -------------------------------------------------------------------------------- */
 
 static const char *paths[THREADS];
 
@@ -323,7 +324,7 @@ static void open_all(nxmem_fetch_mode mode, int one_file) {
 static void test_open_one_file(void **state) { open_all(((const nx_case *)*state)->mode, 1); }
 static void test_open_own_files(void **state) { open_all(((const nx_case *)*state)->mode, 0); }
 
-/* ---- A host destroyed against opens -------------------------------------------------------------------------------- */
+/* ---- A host destroyed against opens ------------------------------------------------------------------------------ */
 
 static void *destroy_or_open(void *me) {
   pthread_barrier_wait(&race.start);
@@ -358,7 +359,7 @@ static void test_destroy_race(void **state) {
   assert_int_equal(nxmem_host_destroy(race.stage.host, NULL), NXMEM_ERR_STALE_HANDLE);
 }
 
-/* ---- Readers beside everything ------------------------------------------------------------------------------------- */
+/* ---- Readers beside everything ----------------------------------------------------------------------------------- */
 
 static void *read_or_work(void *me) {
   if ((uintptr_t)me < 4) return allocate_and_release(me);

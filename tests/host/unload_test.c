@@ -1,8 +1,10 @@
 /*
  * unload_test.c: the gate asks both sides, names the axis, and what goes is really gone.
  *
- * Attackers played: reports that fail, are short, unwritten or false; callers that unload under a call, twice, or give up early.
- * Promise: no module goes while either side holds anything; factories are released before it goes; a shut gate can be tried again.
+ * Attackers played: reports that fail, are short, unwritten or false; callers that unload under a call, twice, or give
+ * up early.
+ * Promise: no module goes while either side holds anything; factories are released before it goes; a shut gate can be
+ * tried again.
  */
 #include <unistd.h>
 
@@ -11,7 +13,7 @@
 #define ALL_ONES 0xFFFFFFFFFFFFFFFFull
 #define U32_MAX 0xFFFFFFFFu
 
-/* ---- The plugin's half --------------------------------------------------------------------------------------------- */
+/* ---- The plugin's half ------------------------------------------------------------------------------------------- */
 
 typedef struct report_row {
   const char *name;
@@ -79,7 +81,7 @@ static void test_larger_report(void **state) {
   nx_host_gone(host);
 }
 
-/* ---- The host's half: the plugin says that all is well -------------------------------------------------------------- */
+/* ---- The host's half: the plugin says that all is well ----------------------------------------------------------- */
 
 static void say_all_is_well(void) {
   puppet.own_report = 1;
@@ -184,7 +186,7 @@ static void test_under_load(void **state) {
   nx_host_gone(stage.host);
 }
 
-/* ---- Giving up ----------------------------------------------------------------------------------------------------- */
+/* ---- Giving up --------------------------------------------------------------------------------------------------- */
 
 static void test_destroy_open_gate(void **state) {
   const nx_case *c = *state;

@@ -18,7 +18,7 @@ typedef struct word_row {
   const char *says;
 } word_row;
 
-/* ---- Negotiation --------------------------------------------------------------------------------------------------- */
+/* ---- Negotiation ------------------------------------------------------------------------------------------------- */
 
 static void no_version(void) { puppet.response.agreed_major = 0; }
 static void no_range(void) { puppet.response.plugin_range = (NxmemVersionRange){0, 0, 0, 0}; }
@@ -28,7 +28,7 @@ static void refused_without_range(void) {
 }
 static void far_minor(void) { puppet.response.agreed_minor = 7; }
 
-/* ---- The list ------------------------------------------------------------------------------------------------------ */
+/* ---- The list ---------------------------------------------------------------------------------------------------- */
 
 static void list(uint32_t entries) {
   puppet.written = entries;
@@ -53,7 +53,7 @@ static void tab_in_name(void) { puppet.factories[0].name = (const uint8_t *)"a\t
 static void no_open(void) { puppet.factories[0].open_allocator = NULL; }
 static void tier_5(void) { puppet.factories[0].device.tier = 5; }
 
-/* ---- Opening ------------------------------------------------------------------------------------------------------- */
+/* ---- Opening ----------------------------------------------------------------------------------------------------- */
 
 static void two_devices(void) {
   same_name();
@@ -64,7 +64,7 @@ static void other_device(void) { puppet.table.device = (NxmemDeviceId){NXMEM_TIE
 static void no_retain(void) { puppet.table.retain = NULL; }
 static void old_table(void) { puppet.table.abi_minor = 0; }
 
-/* ---- Allocating and releasing -------------------------------------------------------------------------------------- */
+/* ---- Allocating and releasing ------------------------------------------------------------------------------------ */
 
 static void numbers_unwritten(void) {
   puppet.own_numbers = 1;
@@ -85,7 +85,7 @@ static void state_quarantined(void) { answer_release(NXMEM_STATUS_OK, NXMEM_RELE
 static void failed_without_reason(void) { answer_release(NXMEM_STATUS_OK, NXMEM_RELEASE_FAILED); }
 static void complete_and_failed(void) { answer_release(NXMEM_STATUS_DEVICE_ERROR, NXMEM_RELEASE_COMPLETE); }
 
-/* ---- Unloading ----------------------------------------------------------------------------------------------------- */
+/* ---- Unloading --------------------------------------------------------------------------------------------------- */
 
 static void report(NxmemUnloadReport written) {
   puppet.own_report = 1;
@@ -174,7 +174,7 @@ static void test_words(void **state) {
   nx_host_gone(host);
 }
 
-/* ---- What keeps a module for good ---------------------------------------------------------------------------------- */
+/* ---- What keeps a module for good -------------------------------------------------------------------------------- */
 
 static void test_kept_for_good(void **state) {
   (void)state;
@@ -196,7 +196,7 @@ static void test_kept_for_good(void **state) {
   nx_host_gone(stage.host);
 }
 
-/* ---- What the loader refuses --------------------------------------------------------------------------------------- */
+/* ---- What the loader refuses ------------------------------------------------------------------------------------- */
 
 static void assert_not_loaded(const char *library, nxmem_result want, const char *phrase) {
   nxmem_host host = nx_host_in(NXMEM_FETCH_GUARDED);
