@@ -70,11 +70,12 @@ static int step_host(nx_session *session) {
   return 0;
 }
 
-/* Where inspect finds fault with the file itself, its words say more. */
+/* Where inspect finds fault with a file that was never loaded, its words say more. */
 static void say_no_plugin(nx_session *session, json_t *row, const nxmem_error *error) {
   nx_problem why;
   nx_facts facts = {0};
-  int unfit = error->result == NXMEM_ERR_CANNOT_OPEN && nx_facts_of(session->path, &facts, &why);
+  int loaded = nx_is_mapped(&session->file) > 0;
+  int unfit = !loaded && error->result == NXMEM_ERR_CANNOT_OPEN && nx_facts_of(session->path, &facts, &why);
   nx_report_problem(&session->report, row, unfit ? why.message : error->message);
   nx_facts_free(&facts);
 }

@@ -1,8 +1,8 @@
 /*
  * run_mechanism.c: one mechanism of a plugin, exercised: open, allocate, write and read back, release, close.
  * Attackers: the plugin behind the mechanism.
- * Promise: memory is touched on tier host alone, and never what was this command's before; whatever fails, everything allocated is given back as far as the
- * plugin takes it.
+ * Promise: memory is touched on tier host alone, and never what was this command's before; whatever fails,
+ * everything allocated is given back as far as the plugin takes it.
  */
 #include <inttypes.h>
 #include <stdlib.h>
