@@ -266,6 +266,7 @@ def stays(name, flags, code, result):
         os.rename(path, moved)
         found = document(nxmem("run", "--json", moved), code)
         equal((found["result"], found["unmapped"]), (result, False))
+        assert "No such file" not in found.get("message", ""), "what had been loaded is said to be missing"
     return case
 
 
