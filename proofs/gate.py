@@ -45,6 +45,13 @@ def load_targets(root, only, world):
     return targets, kept
 
 
+def load_ledger(root):
+    """Every entry of the assumption ledger."""
+    folder = f"{root}/proofs/assumptions"
+    return [entry for name in sorted(os.listdir(folder)) if name.endswith(".toml")
+            for entry in tomllib.loads(read(f"{folder}/{name}")).get("assumption", [])]
+
+
 def core_files(root):
     """path -> text of the core's sources and of the headers that hold their contracts."""
     files = {}
@@ -248,7 +255,7 @@ def main():
         return 3
     files = core_files(root)
     functions = core_functions(files)
-    ledger = tomllib.loads(read(f"{root}/proofs/assumptions.toml")).get("assumption", [])
+    ledger = load_ledger(root)
 
     problems = check_table(all_targets, functions) + check_loads(functions) + check_ledger(files, functions, ledger)
     if args.only:

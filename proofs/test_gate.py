@@ -63,7 +63,7 @@ check = "fixture"
 
 def make_project(folder, name, floors, worlds):
     """A project whose whole core is one file."""
-    for path in ("abi/src", "abi/include/nxmem", "proofs"):
+    for path in ("abi/src", "abi/include/nxmem", "proofs/assumptions"):
         os.makedirs(os.path.join(folder, path))
     shutil.copy(f"{HERE}/fixtures/{name}.c", f"{folder}/abi/src/unit.c")
     shutil.copy(f"{HERE}/../abi/include/nxmem/verdict.h", f"{folder}/abi/include/nxmem/")
@@ -74,7 +74,7 @@ def make_project(folder, name, floors, worlds):
             for function, floor in floors.items():
                 table.write(f'  {{ name = "{function}", floor = {floor}, {CLAIM} }},\n')
             table.write("]\n")
-    with open(f"{folder}/proofs/assumptions.toml", "w", encoding="utf-8") as ledger:
+    with open(f"{folder}/proofs/assumptions/fixture.toml", "w", encoding="utf-8") as ledger:
         ledger.write(LEDGER if "racing" in worlds or "quiet" in worlds else "")
 
 
@@ -96,7 +96,7 @@ def stale_entry():
     """A ledger entry that covers nothing any more."""
     with tempfile.TemporaryDirectory(prefix="nxmem-gate-") as folder:
         make_project(folder, "sound", {"twice": 1}, ("plain",))
-        with open(f"{folder}/proofs/assumptions.toml", "w", encoding="utf-8") as ledger:
+        with open(f"{folder}/proofs/assumptions/fixture.toml", "w", encoding="utf-8") as ledger:
             ledger.write(LEDGER)
         done = subprocess.run([f"{HERE}/gate.py", "--root", folder, "--static"], capture_output=True, text=True)
     return done.returncode == 1 and "covers nothing any more: fixture" in done.stdout, done.stdout
