@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "error.h"
+#include "mapping.h"
 
 /* POSIX lets a data pointer from dlsym stand for a function; ISO C has no cast for it. */
 _Static_assert(sizeof(void *) == sizeof(nx_negotiate_fn), "function pointers fit");
@@ -57,17 +58,18 @@ static nxmem_result resolve_exports(nx_image *image, const struct link_map *map,
   return NXMEM_OK;
 }
 
-/* Is the library that the loader answered with, under the name it goes by, the file that was checked? */
+/* Is the library that the loader answered with the file that was checked: under the name it goes by, and by what is mapped? */
 static int is_checked_file(const struct link_map *map, const nx_file_identity *file) {
   struct stat found;
-  return stat(map->l_name, &found) == 0 && (uint64_t)found.st_dev == file->device &&
-         (uint64_t)found.st_ino == file->inode;
+  if (stat(map->l_name, &found) != 0) return 0;
+  if ((uint64_t)found.st_dev != file->device || (uint64_t)found.st_ino != file->inode) return 0;
+  return nx_mapping_may_be(map->l_ld, map->l_name, file);
 }
 
 static nxmem_result another_file(const struct link_map *map, const char *path, nxmem_error *error) {
   static const nx_context context = {NX_RECORD_SAID, "unload that first, or load this one under a name of its own"};
   return nx_fail_in(error, NXMEM_ERR_CANNOT_OPEN, (nxmem_verdict){NXMEM_REASON_NONE, 0, 0, 0}, context,
-                    "load %s: the loader answered with another file, %s, that is loaded and has that name", path,
+                    "load %s: the loader answered with an earlier or another file that is loaded as %s", path,
                     map->l_name);
 }
 

@@ -5,11 +5,23 @@
  * Promise: never one file's checks with another file's code; what was loaded before is not harmed; once it is gone the new one loads.
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <unistd.h>
 
-#include "puppet.h"
+#include "mapping.h"
+#include "staging.h"
 
 static nxmem_host host;
+
+/* Where mappings tell nothing (no /proc), the names that the host's own modules hold must do. */
+static int blind;
+
+int __real_nx_mapping_may_be(const void *address, const char *name, const nx_file_identity *file);
+int __wrap_nx_mapping_may_be(const void *address, const char *name, const nx_file_identity *file);
+
+int __wrap_nx_mapping_may_be(const void *address, const char *name, const nx_file_identity *file) {
+  return blind ? 1 : __real_nx_mapping_may_be(address, name, file);
+}
 
 /* What the loader has under a path is told by the mechanism it publishes. */
 static void assert_publishes(nxmem_plugin plugin, const char *mechanism) {
@@ -82,6 +94,7 @@ static const replace_row replace_rows[] = {
 
 static void begin(nxmem_fetch_mode mode) {
   nx_puppet_reset();
+  blind = 0;
   host = nx_host_in(mode);
 }
 
@@ -98,10 +111,10 @@ static void must_unmap(nxmem_plugin plugin) {
   assert_int_equal(info.unmapped, 1);
 }
 
-static void test_replaced(void **state) {
-  const nx_case *c = *state;
+static void replaced(const nx_case *c, int seeing_nothing) {
   const replace_row *row = c->row;
   begin(c->mode);
+  blind = seeing_nothing;
   const char *path = row->make();
   nxmem_plugin earlier = open_unchecked(path);
   row->replace(path);
@@ -112,6 +125,34 @@ static void test_replaced(void **state) {
   nxmem_plugin later = open_unchecked(path);
   assert_works(later, "minimal");
   must_unmap(later);
+  nx_host_gone(host);
+}
+
+static void test_replaced(void **state) { replaced(*state, 0); }
+static void test_replaced_blind(void **state) { replaced(*state, 1); }
+
+/* The earlier file is just being unloaded: BUSY, then the new one. */
+static void test_replaced_in_transit(void **state) {
+  const nx_case *c = *state;
+  begin(c->mode);
+  nx_stage stage = {.host = host, .path = nx_puppet_copy()};
+  stage.plugin = nx_must_open(host, stage.path);
+  nx_call call = {.run = nx_call_unload, .stage = &stage};
+  nx_hold_at(NX_IN_QUERY);
+  nx_call_start(&call);
+  nx_hold_wait();
+  rename_over(stage.path);
+  nxmem_plugin later = {0};
+  nxmem_error error = nx_blank_error();
+  blind = 1;
+  nx_assert_code(nxmem_plugin_open(host, stage.path, &later, &error), &error, NXMEM_ERR_BUSY);
+  blind = 0;
+  assert_cannot_open(stage.path);
+  nx_hold_let_go();
+  assert_int_equal(nx_call_join(&call), NXMEM_OK);
+  later = nx_must_open(host, stage.path);
+  assert_works(later, "minimal");
+  nx_must_unload(later, stage.path);
   nx_host_gone(host);
 }
 
@@ -134,7 +175,7 @@ static void test_replaced_elsewhere(void **state) {
 }
 
 /* The earlier file cannot go: given up, or refused and left behind. It is never taken for the new one. */
-static void replace_what_stays(int refused) {
+static void replace_what_stays(int refused, int seeing_nothing) {
   const char *path = nx_puppet_copy();
   puppet.query_code = NXMEM_STATUS_BUSY;
   if (refused) {
@@ -145,6 +186,7 @@ static void replace_what_stays(int refused) {
     nx_force_leak(host, nx_must_open(host, path), path);
   }
   rename_over(path);
+  blind = seeing_nothing;
   const uint64_t negotiated = nx_puppet_calls(NX_IN_NEGOTIATE);
   for (int i = 0; i < 2; i++) assert_cannot_open(path);
   assert_int_equal(nx_puppet_calls(NX_IN_NEGOTIATE), negotiated);
@@ -152,14 +194,16 @@ static void replace_what_stays(int refused) {
 }
 
 static void test_replaced_given_up(void **state) {
-  const nx_case *c = *state;
-  begin(c->mode);
-  replace_what_stays(0);
+  for (int i = 0; i < 2; i++) {
+    begin(((const nx_case *)*state)->mode);
+    replace_what_stays(0, i);
+  }
 }
 static void test_replaced_refused(void **state) {
-  const nx_case *c = *state;
-  begin(c->mode);
-  replace_what_stays(1);
+  for (int i = 0; i < 2; i++) {
+    begin(((const nx_case *)*state)->mode);
+    replace_what_stays(1, i);
+  }
 }
 
 /* One file under two names is one module; what one name becomes is no matter of the other. */
@@ -232,6 +276,82 @@ static void test_hijack_late(void **state) {
   nx_host_gone(host);
 }
 
+/* ---- Files that the program itself has loaded ------------------------------------------------------------------------ */
+
+static void *load_ourselves(const char *path) {
+  void *held = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (held == NULL) fail_msg("%s", dlerror());
+  return held;
+}
+
+static void move_away(const char *path) {
+  assert_int_equal(rename(path, nx_fresh_path("moved.so")), 0);
+  rename_over(path);
+}
+static void leave_as_deleted(const char *path) {
+  assert_int_equal(rename(path, nx_name("%s (deleted)", path)), 0);
+  rename_over(path);
+}
+
+/* No host has it, but the loader does. */
+static const replace_row own_rows[] = {
+    {"our own file: replaced by another file", 0, plain_file, rename_over},
+    {"our own file: removed and made anew", 0, plain_file, remove_and_make},
+    {"our own file: a link that points elsewhere", 0, link_to_file, point_elsewhere},
+    {"our own file: moved away", 0, plain_file, move_away},
+    {"our own file: moved, and called deleted", 0, plain_file, leave_as_deleted},
+};
+
+static void test_own(void **state) {
+  const nx_case *c = *state;
+  const replace_row *row = c->row;
+  begin(c->mode);
+  const char *path = row->make();
+  void *held = load_ourselves(path);
+  row->replace(path);
+  for (int i = 0; i < 2; i++) assert_cannot_open(path);
+  assert_int_equal(nx_puppet_calls(NX_IN_NEGOTIATE), 0);
+  dlclose(held);
+  nxmem_plugin later = open_unchecked(path);
+  assert_works(later, "minimal");
+  must_unmap(later);
+  nx_host_gone(host);
+}
+
+static void test_own_hijacker(void **state) {
+  const nx_case *c = *state;
+  begin(c->mode);
+  (void)nx_puppet_copy();
+  const char *victim = nx_plugin_copy("libnxmem_minimal.so"), *path = hijacker_of(victim);
+  void *held = load_ourselves(path);
+  assert_cannot_open(victim);
+  dlclose(held);
+  nxmem_plugin honest = nx_must_open(host, victim);
+  assert_works(honest, "minimal");
+  nx_must_unload(honest, victim);
+  nx_host_gone(host);
+}
+
+/* Loaded by the program and not replaced, whatever its name: the very same file, and welcome. */
+static const char *const odd_names[] = {"a b.so", "two\nlines.so", "x (deleted)", "\\012.so", " .so"};
+
+static void test_own_and_same(void **state) {
+  const nx_case *c = *state;
+  begin(c->mode);
+  for (size_t i = 0; i < sizeof odd_names / sizeof odd_names[0]; i++) {
+    const char *path = nx_fresh_path(odd_names[i]);
+    assert_int_equal(rename(nx_plugin_copy("libnxmem_minimal.so"), path), 0);
+    void *held = load_ourselves(path);
+    nxmem_plugin plugin = open_unchecked(path);
+    assert_works(plugin, "minimal");
+    nxmem_unload_info info;
+    assert_int_equal(nxmem_plugin_try_unload(plugin, &info, NULL), NXMEM_OK);
+    assert_int_equal(info.unmapped, 0); /* we still have it */
+    dlclose(held);
+  }
+  nx_host_gone(host);
+}
+
 /* ---- Paths that the loader would rewrite ---------------------------------------------------------------------------- */
 
 typedef struct dollar_row {
@@ -257,23 +377,35 @@ static void test_dollar(void **state) {
 }
 
 #define ONE(name, test) static const nx_row_head name##_rows[] = {{test, NX_BOTH_MODES}}
+ONE(transit, "replaced while the earlier one is being unloaded");
 ONE(elsewhere, "replaced while another host has it");
 ONE(given_up, "replaced while the earlier one is leaked");
 ONE(refused, "replaced while the earlier one is refused and leaked");
 ONE(hard_link, "one file under two names");
 ONE(hijack, "a SONAME that is another file's path");
+ONE(own_hijack, "our own file with a SONAME that is another's path");
+ONE(same, "our own files as they were, with odd names");
 ONE(late, "a SONAME that comes after the file");
 
 int main(void) {
   alarm(100);
   nx_suite suite = {0};
+  static replace_row blind_rows[sizeof replace_rows / sizeof replace_rows[0]];
+  memcpy(blind_rows, replace_rows, sizeof replace_rows);
+  for (size_t i = 0; i < sizeof replace_rows / sizeof replace_rows[0]; i++)
+    blind_rows[i].name = nx_name("by names alone: %s", replace_rows[i].name);
   nx_suite_modes(&suite, ROWS(replace_rows), test_replaced);
+  nx_suite_modes(&suite, ROWS(blind_rows), test_replaced_blind);
+  nx_suite_modes(&suite, ROWS(transit_rows), test_replaced_in_transit);
   nx_suite_modes(&suite, ROWS(elsewhere_rows), test_replaced_elsewhere);
   nx_suite_modes(&suite, ROWS(given_up_rows), test_replaced_given_up);
   nx_suite_modes(&suite, ROWS(refused_rows), test_replaced_refused);
   nx_suite_modes(&suite, ROWS(hard_link_rows), test_hard_link);
   nx_suite_modes(&suite, ROWS(hijack_rows), test_hijack);
   nx_suite_modes(&suite, ROWS(late_rows), test_hijack_late);
+  nx_suite_modes(&suite, ROWS(own_rows), test_own);
+  nx_suite_modes(&suite, ROWS(own_hijack_rows), test_own_hijacker);
+  nx_suite_modes(&suite, ROWS(same_rows), test_own_and_same);
   nx_suite_modes(&suite, ROWS(dollar_rows), test_dollar);
   return nx_suite_run(&suite, "host_identity");
 }

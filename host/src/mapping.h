@@ -1,0 +1,13 @@
+/* What file stands behind a mapping of this process. Private to the host. */
+#ifndef NX_MAPPING_H
+#define NX_MAPPING_H
+
+#include "file.h"
+
+/*
+ * 0 where the mapping at an address is known to be of another file than `file`, or of one that has been removed. 1 where it is that file, or where nothing
+ * can be told: an anonymous mapping, no /proc. `name` is what the loader calls it. [any-thread] [blocks: file I/O]
+ */
+int nx_mapping_may_be(const void *address, const char *name, const nx_file_identity *file);
+
+#endif /* NX_MAPPING_H */
