@@ -18,23 +18,28 @@ def gcovr(build):
     return command, json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
+def code_lines(f):
+    """gcovr lists comments and blank lines as well."""
+    return [line for line in f["lines"] if not line.get("gcovr/noncode")]
+
+
 def share(hit, all_of_them):
     return 100.0 if not all_of_them else 100.0 * hit / all_of_them
 
 
 def measure(files):
-    lines = [line for f in files for line in f["lines"]]
+    lines = [line for f in files for line in code_lines(f)]
     branches = [b for line in lines for b in line["branches"]]
     return (share(sum(line["count"] > 0 for line in lines), len(lines)),
             share(sum(b["count"] > 0 for b in branches), len(branches)))
 
 
 def uncovered(f):
-    return [line["line_number"] for line in f["lines"] if line["count"] == 0]
+    return [line["line_number"] for line in code_lines(f) if line["count"] == 0]
 
 
 def half_taken(f):
-    return [line["line_number"] for line in f["lines"] if line["count"] and any(b["count"] == 0 for b in line["branches"])]
+    return [line["line_number"] for line in code_lines(f) if line["count"] and any(b["count"] == 0 for b in line["branches"])]
 
 
 def floor1(percent):
