@@ -72,7 +72,7 @@ static void set_stage(nxmem_fetch_mode mode) {
 /* New slots and used ones, while their next contexts are being called back with. */
 static void test_guessing(void **state) {
   const nx_case *c = *state;
-  enum { ROUNDS = 20, SLOTS = 150 };
+  enum { ROUNDS = 12, SLOTS = 100 };
   static nxmem_allocator all[SLOTS];
   set_stage(c->mode);
   atomic_store(&next_handle, play.stage.allocator.id + 1);
@@ -172,7 +172,7 @@ static void *keep_allocating(void *unused) {
 /* Half of what it had is released before, half handed back by the close: both leave records that the neighbour takes. */
 static void test_handing_back(void **state) {
   const nx_case *c = *state;
-  enum { ROUNDS = 80 };
+  enum { ROUNDS = 50 };
   nx_puppet_reset();
   puppet.concurrent = 1;
   nx_stage stage = {.host = nx_host_in(c->mode), .path = nx_puppet_copy()};
@@ -251,7 +251,7 @@ static void *ask_old_handles(void *unused) {
 }
 
 static void close_at_once(nxmem_plugin plugin) {
-  enum { ROUNDS = 5000 };
+  enum { ROUNDS = 2500 };
   for (uint64_t i = 0; i < ROUNDS; i++) {
     nxmem_allocator own = nx_must_open_mechanism(plugin, "puppet");
     let_in(16, i);
