@@ -40,7 +40,7 @@ extern "C" {
 typedef enum nxmem_result {
   NXMEM_OK = 0,
   NXMEM_ERR_INVALID_ARGUMENT = 1,        /* the caller's own argument */
-  NXMEM_ERR_CANNOT_OPEN = 2,             /* no such file, not a regular file, or the loader refused it */
+  NXMEM_ERR_CANNOT_OPEN = 2,             /* no such file, not a regular file, the loader refused it, or has another file loaded under that name */
   NXMEM_ERR_MISSING_SYMBOL = 3,          /* one of the three exports is absent, or no function */
   NXMEM_ERR_NEGOTIATION = 4,             /* no version or capability set that both sides hold, or a lying answer */
   NXMEM_ERR_CONTRACT = 5,                /* the plugin broke the wire contract */
