@@ -7,6 +7,8 @@
 #ifndef NXMEM_PREFIX_WORDS_H
 #define NXMEM_PREFIX_WORDS_H
 
+#include "nxmem/verdict.h"
+
 #define NX_HEADER_READABLE(p) (\valid_read(&(p)->struct_size) && ((p)->struct_size >= 8 ==> \valid_read(&(p)->abi_minor)))
 #define NX_SHORT_HEADER(p) (NX_USABLE(p) && (p)->struct_size < 8)
 #define NX_SHORT_TABLE(p, bytes) (NX_USABLE(p) && 8 <= (p)->struct_size < (bytes))
