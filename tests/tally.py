@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Add up a CTest run: python3 tests/tally.py JUNIT.xml   (the file `ctest --output-junit` writes)
+"""Add up CTest runs: python3 tests/tally.py JUNIT.xml...   (the files that `ctest --output-junit` writes)
 
 Every TAP row is one result. What a crash left out of the plan is failed, a failing test without a failing row is one
 failure, and a
 test that prints no TAP is one result. Rows marked `# SKIP` are listed by name and counted apart.
-The last line is `N passed, N failed`. Exit 1 when anything failed or there was nothing to count.
+A run that left no test counts as one failure. The last line is `N passed, N failed`. Exit 1 when anything failed or nothing passed.
 """
+import os
 import re
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -105,23 +106,35 @@ def skip_or_fail(result, message):
         result.fail("could not be run: " + (message or "no reason given"))
 
 
-def main(arguments):
-    if len(arguments) != 2:
-        print("usage: tally.py JUNIT.xml", file=sys.stderr)
-        return 2
-    results = [judge_test(case) for case in ElementTree.parse(arguments[1]).getroot().iter("testcase")]
-    for r in results:
+def read_run(path):
+    """The results of one run; none where it left no file."""
+    if not os.path.exists(path):
+        return []
+    return [judge_test(case) for case in ElementTree.parse(path).getroot().iter("testcase")]
+
+
+def print_run(path, run):
+    print(f"{path}:" if run else f"{path}: no test at all, which counts as one failed")
+    for r in run:
         apart = f", {len(r.not_run)} not run" if r.not_run else ""
-        print(f"{r.name}: {r.passed} passed, {len(r.failures)} failed{apart}")
+        print(f"  {r.name}: {r.passed} passed, {len(r.failures)} failed{apart}")
         for why in r.failures:
-            print(f"  failed: {why}")
+            print(f"    failed: {why}")
+
+
+def main(arguments):
+    if len(arguments) < 2:
+        print("usage: tally.py JUNIT.xml...", file=sys.stderr)
+        return 2
+    runs = [read_run(path) for path in arguments[1:]]
+    results = [result for run in runs for result in run]
+    for path, run in zip(arguments[1:], runs):
+        print_run(path, run)
     for r in results:
         for what, why in r.not_run:
             print(f"not run: {what} ({why})")
     passed = sum(r.passed for r in results)
-    failed = sum(len(r.failures) for r in results)
-    if not results:
-        print("no test at all")
+    failed = sum(len(r.failures) for r in results) + sum(not run for run in runs)
     print(f"{passed} passed, {failed} failed")
     return 1 if failed or not passed else 0
 

@@ -18,7 +18,7 @@ CUT = "ok 1 - a\n...\n[This part of the test output was removed since it exceeds
 
 # name, test cases, last line, "not run" lines, exit code
 FIXTURES = [
-    ("no test at all", [], "0 passed, 0 failed", [], 1),
+    ("no test at all", [], "0 passed, 1 failed", [], 1),
     ("rows are counted one by one", [case("1..3\nok 1 - a\nok 2 - b\nok 3 - c\n")], "3 passed, 0 failed", [], 0),
     ("a plan at the end counts too", [case("ok 1 - a\nok 2 - b\n1..2\n")], "2 passed, 0 failed", [], 0),
     ("a failing row in a failing test is one failure",
@@ -73,8 +73,20 @@ def complaint(cases, last, not_run, code):
     return ""
 
 
+def add_up(present):
+    """The last line and exit code for two runs, of which the second may have left nothing."""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [os.path.join(folder, name) for name in ("one.xml", "two.xml")]
+        for path in paths[: 2 if present else 1]:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(f"<testsuite>{case('1..2' + chr(10) + 'ok 1 - a' + chr(10) + 'ok 2 - b' + chr(10))}</testsuite>")
+        run = subprocess.run([sys.executable, TALLY, *paths], capture_output=True, text=True, check=False)
+    return run.stdout.splitlines()[-1:], run.returncode
+
+
 def main():
-    print(f"1..{len(FIXTURES)}")
+    runs = [("two runs add up", True, "4 passed, 0 failed", 0), ("a run that left nothing", False, "2 passed, 1 failed", 1)]
+    print(f"1..{len(FIXTURES) + len(runs)}")
     failed = 0
     for number, (name, cases, last, not_run, code) in enumerate(FIXTURES, 1):
         why = complaint(cases, last, not_run, code)
@@ -82,6 +94,10 @@ def main():
         if why:
             failed += 1
             print(f"# {why}")
+    for number, (name, present, last, code) in enumerate(runs, len(FIXTURES) + 1):
+        right = add_up(present) == ([last], code)
+        failed += not right
+        print(f"{'ok' if right else 'not ok'} {number} - {name}")
     return 1 if failed else 0
 
 
