@@ -1,0 +1,68 @@
+/*
+ * core.c: every public function of the proved core, one call an input.
+ * Attackers: whatever reaches the core's functions: tables, records, texts, numbers.
+ * Promise: each function of abi/include/nxmem has a row (the test fuzz_core_rows looks); each call meets the function's
+ * preconditions, so that whatever fails is the core's.
+ *
+ * Input: u8 topic | u8 row of the topic | the function's arguments, in its file in core/. New topics and new rows go to
+ * the end, so that inputs keep their meaning.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/call.h"
+#ifdef NXMEM_CONTRACT
+#include "runtime.h"
+#endif
+
+static const core_topic *const topics[] = {&core_prefix, &core_capability, &core_negotiate, &core_status,
+                                           &core_name,   &core_identity,   &core_outcome,   &core_unload,
+                                           &core_handle, &core_enumerate};
+enum { TOPICS = sizeof topics / sizeof topics[0] };
+
+const char *core_topic_of(uint8_t first_byte) { return topics[first_byte % TOPICS]->name; }
+
+int core_topic_byte(const char *name) {
+  for (int i = 0; i < (int)TOPICS; i++)
+    if (strcmp(topics[i]->name, name) == 0) return i;
+  return -1;
+}
+
+static const core_row *take_row(fuzz_input *in) {
+  const core_topic *topic = topics[fuzz_take_u8(in) % TOPICS];
+  return &topic->rows[fuzz_take_u8(in) % topic->count];
+}
+
+const char *core_function_of(const uint8_t *data, size_t size) {
+  fuzz_input in = {data, size};
+  return take_row(&in)->function;
+}
+
+static void enter(const char *function) {
+#ifdef NXMEM_CONTRACT
+  contract_enter(function);
+#else
+  (void)function;
+#endif
+}
+
+/* What was given to be read is as it was. */
+static void leave(core_call *call) {
+  for (size_t i = 0; i < call->count; i++) {
+    core_block *block = &call->blocks[i];
+    if (block->before != NULL && memcmp(block->at, block->before, block->bytes) != 0)
+      core_fail(call, "unchanged", "what was given to be read was written");
+    free(block->before);
+    free(block->at);
+  }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  core_call call = {fuzz_begin(data, size), NULL, {{NULL, 0, NULL}}, 0};
+  const core_row *row = take_row(&call.in);
+  call.function = row->function;
+  enter(row->function);
+  row->run(&call);
+  leave(&call);
+  return 0;
+}

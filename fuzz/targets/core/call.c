@@ -1,0 +1,72 @@
+/*
+ * call.c: blocks of one call, and what may not have changed.
+ * Attackers: the input itself.
+ * Promise: a block ends where it says, so that AddressSanitizer sees one byte more; nothing outlives the call.
+ */
+#include "call.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef NXMEM_CONTRACT
+#include "runtime.h"
+#endif
+
+static core_block *add(core_call *call, size_t bytes) {
+  if (call->count == CORE_BLOCKS_MAX) fuzz_fail("harness", "%s: too many blocks", call->function);
+  core_block *block = &call->blocks[call->count++];
+  block->bytes = bytes;
+  block->before = NULL;
+  return block;
+}
+
+void *core_given(core_call *call, const void *from, size_t bytes) {
+  core_block *block = add(call, bytes);
+  block->at = fuzz_exact(from, bytes);
+  block->before = fuzz_exact(from, bytes);
+  return block->at;
+}
+
+void *core_given_next(core_call *call, size_t bytes) {
+  uint8_t wire[512];
+  if (bytes > sizeof wire) fuzz_fail("harness", "%s: %zu bytes given", call->function, bytes);
+  fuzz_take(&call->in, wire, bytes);
+  return core_given(call, wire, bytes);
+}
+
+void *core_given_rest(core_call *call, uint32_t most, uint32_t *bytes) {
+  *bytes = call->in.left < most ? (uint32_t)call->in.left : most;
+  void *block = core_given(call, call->in.at, *bytes);
+  call->in.at += *bytes;
+  call->in.left -= *bytes;
+  return block;
+}
+
+void *core_room(core_call *call, size_t bytes) {
+  core_block *block = add(call, bytes);
+  block->at = fuzz_exact_canary(bytes);
+  return block->at;
+}
+
+void core_fail(const core_call *call, const char *clause, const char *text) {
+#ifdef NXMEM_CONTRACT
+  const contract_violation violation = {call->function, clause, "Frame", text};
+  contract_violated(&violation);
+#else
+  fuzz_fail(clause, "%s: %s", call->function, text);
+#endif
+}
+
+void core_kept_unless_accepted(core_call *call, nxmem_verdict verdict) {
+  if (verdict.reason == NXMEM_REASON_NONE) return;
+  for (size_t i = 0; i < call->count; i++) {
+    const core_block *block = &call->blocks[i];
+    if (block->before == NULL && !fuzz_untouched(block->at, block->bytes))
+      core_fail(call, "kept", "an output was written although the call was refused");
+  }
+}
+
+uint64_t core_small_word(core_call *call) {
+  const uint64_t byte = fuzz_take_u8(&call->in);
+  return (byte & 15u) + ((byte >> 4) << 32);
+}
