@@ -31,6 +31,8 @@ uint32_t nxmem_word_users(uint64_t word) { return (uint32_t)(word / 256u % 16777
 
 uint32_t nxmem_word_state(uint64_t word) { return (uint32_t)(word % 256u); }
 
+uint64_t nxmem_word_in_state(uint64_t word, uint32_t state) { return word / 256u * 256u + (uint64_t)state; }
+
 nxmem_verdict nxmem_check_claim(uint64_t word, uint64_t handle) {
   const uint32_t generation = nxmem_word_generation(word);
   const uint32_t claimed = nxmem_handle_generation(handle);

@@ -19,15 +19,10 @@ _Static_assert(AT_OWNED_BYTES == offsetof(NxmemAllocResult, owned_bytes), "owned
 _Static_assert(AT_MAPPED_BYTES == offsetof(NxmemAllocResult, mapped_bytes), "mapped_bytes");
 #endif
 
-/*@ assigns \nothing;
-    ensures boolean: \result == 0 || \result == 1;
-    ensures exact: \result == 1 <==> NX_POWER_OF_TWO(value); */
-static int is_power_of_two(uint64_t value) { return value != 0u && (value & (value - 1u)) == 0u; }
-
 nxmem_verdict nxmem_check_alloc_request(uint64_t bytes, uint64_t align) {
   if (bytes == 0u) return nx_verdict(NXMEM_REASON_ZERO_BYTES, 0u, 0u, 1u);
-  if (!is_power_of_two(align)) return nx_verdict(NXMEM_REASON_BAD_ALIGNMENT, 0u, align, 1u);
-  if (bytes > UINT64_MAX - (align - 1u)) return nx_verdict(NXMEM_REASON_SIZE_WRAPS, 0u, bytes, align);
+  if (!nxmem_is_power_of_two(align)) return nx_verdict(NXMEM_REASON_BAD_ALIGNMENT, 0u, align, 1u);
+  if (!nxmem_range_is_whole(bytes, align - 1u)) return nx_verdict(NXMEM_REASON_SIZE_WRAPS, 0u, bytes, align);
   return nx_accept();
 }
 
@@ -43,7 +38,7 @@ nxmem_verdict nxmem_check_alloc_result(uint64_t address, uint64_t owned_bytes, u
                                        uint64_t align, uint64_t owned_total, uint64_t mapped_total) {
   if (address == 0u) return nx_verdict(NXMEM_REASON_NULL_ADDRESS, AT_PTR, 0u, 0u);
   if (address % align != 0u) return nx_verdict(NXMEM_REASON_MISALIGNED_ADDRESS, AT_PTR, address, align);
-  if (bytes > UINT64_MAX - address) return nx_verdict(NXMEM_REASON_WRAPPING_ADDRESS, AT_PTR, address, bytes);
+  if (!nxmem_range_is_whole(address, bytes)) return nx_verdict(NXMEM_REASON_WRAPPING_ADDRESS, AT_PTR, address, bytes);
   if (owned_bytes > NXMEM_TOTAL_MAX - owned_total)
     return nx_verdict(NXMEM_REASON_TOTAL_TOO_LARGE, AT_OWNED_BYTES, owned_bytes, NXMEM_TOTAL_MAX - owned_total);
   if (mapped_bytes > NXMEM_TOTAL_MAX - mapped_total)

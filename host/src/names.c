@@ -144,12 +144,26 @@ const char *nxmem_reason_text(uint32_t reason) {
       return "the object is not live";
     case NXMEM_REASON_IN_USE:
       return "the object is in use";
+    case NXMEM_REASON_SHORT_COMPLETION:
+      return "the completion's struct_size is too small";
+    case NXMEM_REASON_UNKNOWN_ALLOCATION:
+      return "the completion names no allocation of this host";
+    case NXMEM_REASON_OTHER_OWNER:
+      return "the allocation is another allocator's";
+    case NXMEM_REASON_NOT_QUEUED:
+      return "the allocation's release is not outstanding";
+    case NXMEM_REASON_OTHER_TICKET:
+      return "the ticket is another release's";
     case NXMEM_REASON_TOO_MANY:
       return "more factories reported than a plugin may publish";
     case NXMEM_REASON_LISTED_TWICE:
       return "one factory is listed twice";
     case NXMEM_REASON_SAME_NAME:
       return "two mechanisms share name and device";
+    case NXMEM_REASON_OFFSET_OUTSIDE:
+      return "the offset is behind the end";
+    case NXMEM_REASON_BYTES_OUTSIDE:
+      return "the range reaches past the end";
     case NXMEM_REASON_UNREADABLE:
       return "memory cannot be read that far";
     default:

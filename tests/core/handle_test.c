@@ -69,6 +69,15 @@ static void test_word(void **state) {
   assert_int_equal(nxmem_word_state(row->word), row->state);
 }
 
+static void test_in_state(void **state) {
+  (void)state;
+  const uint64_t word = nxmem_word_make(41, 7, NXMEM_SLOT_QUEUING);
+  assert_int_equal(nxmem_word_in_state(word, NXMEM_SLOT_QUEUED), nxmem_word_make(41, 7, NXMEM_SLOT_QUEUED));
+  assert_int_equal(nxmem_word_in_state(word, 0), nxmem_word_make(41, 7, 0));
+  assert_int_equal(nxmem_word_in_state(UINT64_MAX, 255), UINT64_MAX);
+  assert_int_equal(nxmem_word_in_state(UINT64_MAX, 0), UINT64_MAX - 255);
+}
+
 typedef struct claim_row {
   const char *name;
   uint32_t generation, users, state; /* the slot's word */
@@ -88,6 +97,8 @@ static const claim_row claim_rows[] = {
     {"claim: releasing", 7, 0, 3, 7, STATE(3)},
     {"claim: quarantined", 7, 0, 4, 7, STATE(4)},
     {"claim: retired", U32_MAX, 0, 5, U32_MAX, STATE(5)},
+    {"claim: queuing", 7, 1, 6, 7, STATE(6)},
+    {"claim: queued", 7, 0, 7, 7, STATE(7)},
     {"claim: a state nobody knows", 7, 0, 255, 7, STATE(255)},
     {"claim: one user inside", 7, 1, 2, 7, {NXMEM_REASON_IN_USE, 0, 1, 0}},
     {"claim: all users inside", 7, 0xFFFFFF, 2, 7, {NXMEM_REASON_IN_USE, 0, 0xFFFFFF, 0}},
@@ -147,6 +158,7 @@ int main(void) {
   nx_suite suite = {0};
   nx_suite_rows(&suite, ROWS(parts_rows), test_parts);
   nx_suite_rows(&suite, ROWS(word_rows), test_word);
+  nx_suite_add(&suite, "a word in another state", test_in_state, NULL);
   nx_suite_rows(&suite, ROWS(claim_rows), test_claim);
   nx_suite_rows(&suite, ROWS(freed_rows), test_freed);
   nx_suite_add(&suite, "handles that name no slot", test_handles_that_name_no_slot, NULL);

@@ -26,7 +26,9 @@ typedef enum nxmem_slot_state {
   NXMEM_SLOT_LIVE = 2,
   NXMEM_SLOT_RELEASING = 3,
   NXMEM_SLOT_QUARANTINED = 4,
-  NXMEM_SLOT_RETIRED = 5 /* its generation is used up; never handed out again */
+  NXMEM_SLOT_RETIRED = 5, /* its generation is used up; never handed out again */
+  NXMEM_SLOT_QUEUING = 6, /* the plugin is being asked to queue its release; the ticket is not known yet */
+  NXMEM_SLOT_QUEUED = 7   /* its release is outstanding under a ticket */
 } nxmem_slot_state;
 
 #ifdef __FRAMAC__
@@ -67,10 +69,10 @@ uint32_t nxmem_handle_slot(uint64_t handle);
 /*@ requires users_fit: users <= NXMEM_USERS_MAX;
     requires state_fits: state <= 255;
     assigns \nothing;
-    ensures exact: \result == generation * NX_TWO_32 + users * 256 + state;
     ensures holds_generation: NX_WORD_GENERATION(\result) == generation;
     ensures holds_users: NX_WORD_USERS(\result) == users;
-    ensures holds_state: NX_WORD_STATE(\result) == state; */
+    ensures holds_state: NX_WORD_STATE(\result) == state;
+    ensures exact: \result == generation * NX_TWO_32 + users * 256 + state; */
 uint64_t nxmem_word_make(uint32_t generation, uint32_t users, uint32_t state);
 /*@ assigns \nothing;
     ensures exact: \result == NX_WORD_GENERATION(word); */
@@ -83,6 +85,15 @@ uint32_t nxmem_word_users(uint64_t word);
     ensures exact: \result == NX_WORD_STATE(word);
     ensures bounded: \result <= 255; */
 uint32_t nxmem_word_state(uint64_t word);
+
+/* The word in another state, at most 255; generation and users stay. */
+/*@ requires state_fits: state <= 255;
+    assigns \nothing;
+    ensures same_generation: NX_WORD_GENERATION(\result) == NX_WORD_GENERATION(word);
+    ensures same_users: NX_WORD_USERS(\result) == NX_WORD_USERS(word);
+    ensures new_state: NX_WORD_STATE(\result) == state;
+    ensures exact: \result == word / 256 * 256 + state; */
+uint64_t nxmem_word_in_state(uint64_t word, uint32_t state);
 
 /*
  * May the object that `handle` names be taken through this word? STALE_HANDLE (another generation), WRONG_STATE (not

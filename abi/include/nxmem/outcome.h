@@ -8,6 +8,8 @@
 #ifndef NXMEM_OUTCOME_H
 #define NXMEM_OUTCOME_H
 
+#include "nxmem/count.h"
+#include "nxmem/range.h"
 #include "nxmem/status.h"
 #include "nxmem/verdict.h"
 #include "nxmem_memory_abi.h"
@@ -20,16 +22,6 @@ extern "C" {
 #define NXMEM_UNWRITTEN_STATE 0xFFFFFFFFu
 #define NXMEM_UNWRITTEN_COUNT 0xFFFFFFFFFFFFFFFFull
 
-/* No total of bytes may pass this. */
-#define NXMEM_TOTAL_MAX 0x8000000000000000ull
-
-#ifdef __FRAMAC__
-/* clang-format off */
-#define NX_POWER_OF_TWO(a) ((a) != 0 && ((a) & ((a) - 1)) == 0)
-#define NX_WHOLE_RANGE(address, bytes) ((address) + (bytes) <= 0xFFFFFFFFFFFFFFFF)
-#define NX_FITS(count, total) ((count) + (total) <= 0x8000000000000000)
-/* clang-format on */
-#endif
 /*
  * Judge a caller's request before the plugin is asked: ZERO_BYTES, BAD_ALIGNMENT (zero or not a power of two),
  * SIZE_WRAPS (bytes rounded up to the alignment passes 2^64).
@@ -212,12 +204,12 @@ typedef struct nxmem_refund {
  */
 /*@ requires out_writable: \valid(out);
     assigns *out;
+    ensures bounded: out->from_charge <= charged && out->from_residual <= residual;
     ensures from_charge: out->from_charge == (reported < charged ? reported : charged);
     ensures charge_is_split: out->from_charge + out->left == charged;
     ensures from_residual: out->from_residual == (reported - out->from_charge < residual ? reported - out->from_charge
                                                                                          : residual);
-    ensures report_is_split: out->from_charge + out->from_residual + out->excess == reported;
-    ensures bounded: out->from_charge <= charged && out->from_residual <= residual; */
+    ensures report_is_split: out->from_charge + out->from_residual + out->excess == reported; */
 void nxmem_settle_refund(uint64_t reported, uint64_t charged, uint64_t residual, nxmem_refund *out);
 
 #ifdef __cplusplus

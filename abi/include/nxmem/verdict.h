@@ -44,10 +44,10 @@ typedef enum nxmem_reason {
 
   /* prefix.h: tables */
   NXMEM_REASON_NULL_POINTER = 1,
-  NXMEM_REASON_MISALIGNED = 2,      /* found: address modulo 8 */
-  NXMEM_REASON_SHORT_HEADER = 3,    /* found: struct_size; needed: 8 */
-  NXMEM_REASON_SHORT_TABLE = 4,     /* found: struct_size; needed: what the claimed minor takes */
-  NXMEM_REASON_MISSING_SLOT = 5,    /* field: the slot's offset */
+  NXMEM_REASON_MISALIGNED = 2,   /* found: address modulo 8 */
+  NXMEM_REASON_SHORT_HEADER = 3, /* found: struct_size; needed: 8 */
+  NXMEM_REASON_SHORT_TABLE = 4,  /* found: struct_size; needed: what the claimed minor takes */
+  NXMEM_REASON_MISSING_SLOT = 5, /* field: the slot's offset */
   NXMEM_REASON_ZERO_MECHANISM = 6,
   NXMEM_REASON_OTHER_MECHANISM = 7, /* found, needed: mechanism ids */
 
@@ -71,8 +71,8 @@ typedef enum nxmem_reason {
   NXMEM_REASON_CAPS_BEYOND_LEVEL = 29,  /* found: the answer's flags; needed: what the agreed minor defines */
 
   /* identity.h */
-  NXMEM_REASON_UNKNOWN_TIER = 40,   /* found: tier; needed: the highest known */
-  NXMEM_REASON_OTHER_DEVICE = 41,   /* found, needed: tier * 2^32 + index */
+  NXMEM_REASON_UNKNOWN_TIER = 40, /* found: tier; needed: the highest known */
+  NXMEM_REASON_OTHER_DEVICE = 41, /* found, needed: tier * 2^32 + index */
 
   /* name.h */
   NXMEM_REASON_EMPTY_NAME = 50,
@@ -84,10 +84,10 @@ typedef enum nxmem_reason {
   NXMEM_REASON_NULL_ADDRESS = 60,
   NXMEM_REASON_MISALIGNED_ADDRESS = 61, /* found: address; needed: alignment */
   NXMEM_REASON_WRAPPING_ADDRESS = 62,   /* the end is not below 2^64. found: address; needed: bytes */
-  NXMEM_REASON_TOTAL_TOO_LARGE = 63,    /* field: offset of the count; found: count; needed: what still fits under 2^63 */
+  NXMEM_REASON_TOTAL_TOO_LARGE = 63, /* field: offset of the count; found: count; needed: what still fits under 2^63 */
   NXMEM_REASON_ZERO_BYTES = 64,
-  NXMEM_REASON_BAD_ALIGNMENT = 65,      /* found: alignment */
-  NXMEM_REASON_SIZE_WRAPS = 66,         /* found: bytes; needed: alignment */
+  NXMEM_REASON_BAD_ALIGNMENT = 65, /* found: alignment */
+  NXMEM_REASON_SIZE_WRAPS = 66,    /* found: bytes; needed: alignment */
 
   /* unload.h */
   NXMEM_REASON_REPORT_FAILED = 70,    /* found: the status code */
@@ -101,10 +101,21 @@ typedef enum nxmem_reason {
   NXMEM_REASON_WRONG_STATE = 81,  /* found: state; needed: LIVE */
   NXMEM_REASON_IN_USE = 82,       /* found: users */
 
+  /* completion.h */
+  NXMEM_REASON_SHORT_COMPLETION = 83,   /* found: struct_size; needed: 328 */
+  NXMEM_REASON_UNKNOWN_ALLOCATION = 84, /* found: allocation id; needed: the record's, 0 where there is no record */
+  NXMEM_REASON_OTHER_OWNER = 85,        /* found, needed: the host's own identities of allocators */
+  NXMEM_REASON_NOT_QUEUED = 86,         /* found: state; needed: QUEUED. A duplicate, or never queued */
+  NXMEM_REASON_OTHER_TICKET = 87,       /* found, needed: tickets */
+
   /* enumerate.h */
   NXMEM_REASON_TOO_MANY = 90,     /* found: count; needed: at most */
   NXMEM_REASON_LISTED_TWICE = 91, /* found, needed: the two indices */
   NXMEM_REASON_SAME_NAME = 92,    /* found, needed: the two indices */
+
+  /* range.h */
+  NXMEM_REASON_OFFSET_OUTSIDE = 95, /* found: offset; needed: at most, the size */
+  NXMEM_REASON_BYTES_OUTSIDE = 96,  /* found: bytes; needed: at most, what is left behind the offset */
 
   /* The host's own observation, so that one vocabulary serves: memory that could not be read. */
   NXMEM_REASON_UNREADABLE = 100 /* found: readable bytes; needed: bytes */
