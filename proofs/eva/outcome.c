@@ -1,0 +1,45 @@
+/*
+ * outcome.c: Eva drivers of nxmem/outcome.h: each entry point once for everything that its contract allows.
+ *
+ * Attackers: a plugin that answers anything.
+ * Promise: the preconditions of outcome.h and nothing else; of nxmem_settle_refund see there.
+ */
+#include "nxmem/outcome.h"
+
+#include "support.h"
+
+void eva_nxmem_check_alloc_request(void) { (void)nxmem_check_alloc_request(any64, any64); }
+
+void eva_nxmem_alloc_result_take(void) {
+  NxmemAllocResult result;
+  NxmemAllocResult out;
+  eva_fill(&result, sizeof(result));
+  nxmem_alloc_result_take(&result, &out);
+}
+
+void eva_nxmem_check_alloc_result(void) {
+  const uint64_t align = any64;
+  const uint64_t owned_total = any64;
+  const uint64_t mapped_total = any64;
+  if (align == 0u || owned_total > NXMEM_TOTAL_MAX || mapped_total > NXMEM_TOTAL_MAX) return;
+  (void)nxmem_check_alloc_result(any64, any64, any64, any64, align, owned_total, mapped_total);
+}
+
+void eva_nxmem_judge_deallocate(void) { (void)nxmem_judge_deallocate(any32); }
+
+void eva_nxmem_judge_release(void) { (void)nxmem_judge_release(any32, any32); }
+
+void eva_nxmem_outcome_take(void) {
+  NxmemReleaseOutcome outcome;
+  NxmemReleaseOutcome out;
+  eva_fill(&outcome, sizeof(outcome));
+  nxmem_outcome_take(&outcome, &out);
+}
+
+/* The differences are between numbers that stand in a record, which no domain of this Eva relates: bounds instead of any. */
+void eva_nxmem_settle_refund(void) {
+  const uint64_t reported = eva_bound();
+  const uint64_t charged = eva_bound();
+  nxmem_refund out;
+  nxmem_settle_refund(reported, charged, eva_bound(), &out);
+}
