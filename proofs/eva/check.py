@@ -30,10 +30,13 @@ WORLDS = {"quiet": "-DNXMEM_QUIET_WORLD", "racing": "-include {proofs}/loads.h"}
 SOURCES = report_sources.CORE[:1] + ("proofs/eva", "proofs/loads.h")
 PROTOTYPE = re.compile(r"^(?!typedef|static|extern)[A-Za-z_][\w \t\*]*?\b(nxmem_\w+)\(([^;{}]*)\)\s*;", re.M)
 # The memory that tables may stand in (support.h).
-RANGES = {"": "0x1000-0x107f", "size_only": "0x2000-0x2003"}
+RANGES = {"": "0xe00-0x107f", "size_only": "0x2000-0x2003"}
+DOMAINS = "equality,symbolic-locations"
+# What a driver may ask for in a comment before it (eva: OPTIONS): precision, at the price of time.
+PRECISION = {"-eva-domains", "-eva-slevel-function", "-eva-min-loop-unroll", "-eva-ilevel"}
 # Domains and partitioning make the analysis more precise; none of these options silences anything.
 EVA = ["-eva", "-eva-verbose", "0", "-warn-unsigned-overflow", "-warn-unsigned-downcast", "-warn-signed-downcast",
-       "-eva-domains", "equality,symbolic-locations", "-eva-equality-through-calls", "all", "-eva-split-return", "full",
+       "-eva-domains", DOMAINS, "-eva-equality-through-calls", "all", "-eva-split-return", "full",
        "-eva-subdivide-non-linear", "64", "-eva-slevel", "5000"]
 # Kinds of properties that are the proofs' business: what a contract promises, and what loops keep.
 PROVED_ELSEWHERE = {"postcondition", "assigns clause", "from clause", "loop invariant", "loop assigns", "loop variant",
@@ -64,15 +67,25 @@ def core_functions(root):
     return found
 
 
+class Driver:
+    """One driver. A variant (eva_NAME__VARIANT) tries other sizes than the main one and owes no coverage."""
+
+    def __init__(self, options, name):
+        self.name = name
+        self.entry, _, self.variant = name.removeprefix("eva_").partition("__")
+        words = options.split()
+        self.options = [",".join((DOMAINS, value)) if key == "-eva-domains" else value
+                        for key, value in zip([""] + words, words)]
+        self.unknown = [word for word in words[::2] if word not in PRECISION]
+
+    def memory(self):
+        return ["-absolute-valid-range", RANGES.get(self.variant, RANGES[""])]
+
+
 def find_drivers(folder):
-    """(driver, entry point, variant) of every driver; a variant has a memory of its own and owes no coverage."""
-    found = []
-    for name in sorted(os.listdir(folder)):
-        if name.endswith(".c"):
-            for driver in re.findall(r"^void (eva_\w+)\(void\)", read(f"{folder}/{name}"), re.M):
-                entry, _, variant = driver.removeprefix("eva_").partition("__")
-                found.append((driver, entry, variant))
-    return found
+    """Every driver of a folder."""
+    return [Driver(*parts) for name in sorted(os.listdir(folder)) if name.endswith(".c")
+            for parts in re.findall(r"^(?:/\* eva: (.*) \*/\n)?void (eva_\w+)\(void\)", read(f"{folder}/{name}"), re.M)]
 
 
 def frama_c(arguments, folder):
@@ -108,10 +121,10 @@ class Analysis:
         self.broken = ""
 
 
-def analyse(entry, driver, variant, world, annotated, folder):
-    result = Analysis(entry, world)
-    prefix = f"{folder}/{driver}-{world}-{'annotated' if annotated else 'bare'}"
-    command = ["-load", save_name(world, annotated), *EVA, "-absolute-valid-range", RANGES[variant], "-main", driver]
+def analyse(driver, world, annotated, folder):
+    result = Analysis(driver.entry, world)
+    prefix = f"{folder}/{driver.name}-{world}-{'annotated' if annotated else 'bare'}"
+    command = ["-load", save_name(world, annotated), *EVA, *driver.options, *driver.memory(), "-main", driver.name]
     command += ["-then", "-report-csv", f"{prefix}.csv"]
     if not annotated:
         command += ["-then", "-metrics", "-metrics-eva-cover"]
@@ -234,21 +247,22 @@ class Tap:
 
 
 def plan(root, drivers_folder, only):
-    """entry -> [(driver, variant, world)], and what stands in the way."""
+    """entry -> [(driver, world)], and what stands in the way."""
     entries, functions = entry_points(root), core_functions(root)
     public = {name for name, static in functions.items() if not static}
     problems = [f"declared but not defined: {n}" for n in sorted(set(entries) - public)]
     problems += [f"defined but not declared: {n}" for n in sorted(public - set(entries))]
     drivers = find_drivers(drivers_folder)
-    problems += [f"driver of no public function: {d}" for d, entry, _ in drivers if entry not in entries]
+    problems += [f"driver of no public function: {d.name}" for d in drivers if d.entry not in entries]
+    problems += [f"option that is not for precision alone: {d.name}: {word}" for d in drivers for word in d.unknown]
     runs = {}
     for entry in sorted(entries):
         if only and not any(fnmatch.fnmatch(entry, pattern) for pattern in only):
             continue
         worlds = ("quiet", "racing") if entries[entry] else ("quiet",)
-        own = [(d, v) for d, e, v in drivers if e == entry]
-        runs[entry] = [(d, v, w) for d, v in own for w in worlds if v == "" or w == "quiet"]
-        if not any(v == "" for _, v in own):
+        own = [d for d in drivers if d.entry == entry]
+        runs[entry] = [(d, w) for d in own for w in worlds if d.variant == "" or w == "quiet"]
+        if not any(d.variant == "" for d in own):
             problems.append(f"public function without a driver: {entry}")
     return runs, functions, problems
 
@@ -260,15 +274,15 @@ def run_all(root, drivers_folder, only, jobs, tap_rows=True):
     tap = Tap(len(runs) + (1 if only else 2))
     tap.row("every public function of the core has a driver", problems)
     everything, rows = [], []
-    worlds = sorted({w for steps in runs.values() for _, _, w in steps})
+    worlds = sorted({w for steps in runs.values() for _, w in steps})
     with tempfile.TemporaryDirectory(prefix="nxmem-eva-") as folder, \
             concurrent.futures.ThreadPoolExecutor(max_workers=jobs) as pool:
         parses = [(w, a) for w in worlds for a in (False, True)]
         for (world, _), said in zip(parses, pool.map(lambda p: parse(root, drivers_folder, p[0], p[1], folder), parses)):
             if said:
                 raise RuntimeError(f"frama-c could not parse the {world} world: {said}")
-        waiting = {entry: [pool.submit(analyse, entry, d, v, w, annotated, folder)
-                           for d, v, w in steps for annotated in (False, True)] for entry, steps in runs.items()}
+        waiting = {entry: [pool.submit(analyse, d, w, annotated, folder)
+                           for d, w in steps for annotated in (False, True)] for entry, steps in runs.items()}
         for entry, futures in waiting.items():
             analyses = [future.result() for future in futures]
             found, reached = judge(entry, analyses, exceptions)

@@ -32,3 +32,8 @@ void eva_nxmem_word_state(void) { (void)nxmem_word_state(any64); }
 void eva_nxmem_check_claim(void) { (void)nxmem_check_claim(any64, any64); }
 
 void eva_nxmem_word_freed(void) { (void)nxmem_word_freed(any64); }
+
+void eva_nxmem_word_in_state(void) {
+  const uint32_t state = any32;
+  if (state <= 255u) (void)nxmem_word_in_state(any64, state);
+}
