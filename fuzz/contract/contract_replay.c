@@ -24,11 +24,12 @@ enum { FOUND_ONE = 1, USAGE = 2, COULD_NOT_RUN = 3, INPUT_MAX = 4096 };
 static const char usage[] =
     "usage: contract_replay [--random N] [--seed S] [--topic NAME] [--save FILE] FILE|FOLDER...\n"
     "\n"
-    "Runs the inputs in the order given, then N made from them (0 by default) with seed S (1 by default).\n"
+    "Runs the calls of the inputs in the order given, then N made from them (0 by default) with seed S (1 by "
+    "default).\n"
     "--topic  only inputs that call a function of abi/src/NAME.c\n"
-    "--save   where the input that violated a contract is written\n"
+    "--save   where an input is written whose first call violates the contract\n"
     "The first violation ends the run with the line\n"
-    "  VIOLATION function=F clause=LABEL input=PATH|random:SEED:INDEX text=PREDICATE\n"
+    "  VIOLATION function=F clause=LABEL input=PATH#CALL|random:SEED:INDEX text=PREDICATE\n"
     "where a crash, or a finding of AddressSanitizer, is the clause \"crash\" of the function called.\n"
     "Exit code: 0 none, 1 a violation, 2 usage, 3 could not run.\n";
 
@@ -70,11 +71,12 @@ static void tell_signal(int number) {
   tell_crash();
 }
 
-static void run_input(const uint8_t *data, size_t bytes) {
+/* Returns how many bytes of the input its first call is. */
+static size_t run_call(const uint8_t *data, size_t bytes) {
   current = data;
   current_bytes = bytes;
   called = core_function_of(data, bytes);
-  LLVMFuzzerTestOneInput(data, bytes);
+  return core_run_first(data, bytes);
 }
 
 /* ---- Files ---------------------------------------------------------------------------------------------------- */
@@ -87,56 +89,66 @@ _Noreturn static void give_up(const char *what, const char *path) {
   exit(COULD_NOT_RUN);
 }
 
-static void load_file(const char *path) {
+static void keep_call(const char *path, const uint8_t *data, size_t bytes) {
+  if (!contract_pool_add(&pool, data, bytes)) give_up("no memory", path);
+}
+
+/* Each call of the file by itself, with the file's first two bytes before it. */
+static void run_calls(const char *path, uint8_t *data, size_t bytes) {
+  size_t number = 0;
+  while (bytes > 2 || number == 0) {
+    snprintf(current_name, sizeof current_name, "%s#%zu", path, number++);
+    const size_t eaten = run_call(data, bytes);
+    keep_call(path, data, eaten);
+    memmove(data + 2, data + eaten, bytes - eaten);
+    bytes -= eaten - 2;
+    if (eaten == 2) break;
+  }
+}
+
+static void run_file(const char *path) {
   uint8_t buffer[INPUT_MAX];
   FILE *file = fopen(path, "rb");
   if (file == NULL) give_up("cannot be opened", path);
   const size_t bytes = fread(buffer, 1, sizeof buffer, file);
   if (ferror(file) != 0) give_up("cannot be read", path);
   fclose(file);
-  if (bytes < 2 || (only_topic >= 0 && core_topic_byte(core_topic_of(buffer[0])) != only_topic)) return;
-  if (!contract_pool_add(&pool, path, buffer, bytes)) give_up("no memory", path);
+  if (bytes < 2 || (only_topic >= 0 && core_topic_byte(core_topic_of(buffer, bytes)) != only_topic)) return;
+  run_calls(path, buffer, bytes);
 }
 
-static void load_path(const char *path);
+static void run_path(const char *path);
 
-static void load_folder(const char *folder) {
+static void run_folder(const char *folder) {
   struct dirent **entries = NULL;
   const int count = scandir(folder, &entries, NULL, alphasort);
   if (count < 0) give_up("cannot be listed", folder);
   for (int i = 0; i < count; i++) {
     char path[4096];
     snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name);
-    if (entries[i]->d_name[0] != '.') load_path(path);
+    if (entries[i]->d_name[0] != '.') run_path(path);
     free(entries[i]);
   }
   free(entries);
 }
 
-static void load_path(const char *path) {
+static void run_path(const char *path) {
   struct stat info;
   if (stat(path, &info) != 0) give_up("cannot be looked at", path);
   if (S_ISDIR(info.st_mode))
-    load_folder(path);
+    run_folder(path);
   else
-    load_file(path);
+    run_file(path);
 }
 
 /* ---- Runs ----------------------------------------------------------------------------------------------------- */
-
-static void run_files(void) {
-  for (size_t i = 0; i < pool.count; i++) {
-    snprintf(current_name, sizeof current_name, "%s", pool.inputs[i].name);
-    run_input(pool.inputs[i].data, pool.inputs[i].bytes);
-  }
-}
 
 static void run_random(uint64_t seed, uint64_t count) {
   static uint8_t buffer[INPUT_MAX];
   for (uint64_t i = 0; i < count; i++) {
     const size_t bytes = contract_mutate(&pool, seed, i, buffer, sizeof buffer);
     snprintf(current_name, sizeof current_name, "random:%llu:%llu", (unsigned long long)seed, (unsigned long long)i);
-    run_input(buffer, bytes);
+    run_call(buffer, bytes);
   }
 }
 
@@ -180,13 +192,13 @@ int main(int argc, char **argv) {
   for (; at < argc && argv[at][0] == '-'; at += 2)
     if (at + 1 >= argc || !take_option(&a, argv[at], argv[at + 1])) return fputs(usage, stderr), USAGE;
   fuzz_start();
-  for (; at < argc; at++) load_path(argv[at]);
-  if (pool.count == 0) return fputs("contract_replay: no input of that topic\n", stderr), COULD_NOT_RUN;
   contract_set_reporter(tell_violation);
   __asan_set_death_callback(tell_crash);
   signal(SIGABRT, tell_signal);
-  run_files();
+  for (; at < argc; at++) run_path(argv[at]);
+  if (pool.count == 0) return fputs("contract_replay: no input of that topic\n", stderr), COULD_NOT_RUN;
+  const size_t known = pool.count;
   run_random(a.seed, a.random);
-  printf("contract: %zu files and %llu random inputs, 0 violations\n", pool.count, (unsigned long long)a.random);
+  printf("contract: %zu calls from files and %llu made from them, 0 violations\n", known, (unsigned long long)a.random);
   return 0;
 }

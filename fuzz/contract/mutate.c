@@ -9,16 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-int contract_pool_add(contract_pool *pool, const char *name, const uint8_t *data, size_t bytes) {
+int contract_pool_add(contract_pool *pool, const uint8_t *data, size_t bytes) {
   contract_input *grown = realloc(pool->inputs, (pool->count + 1) * sizeof *grown);
   if (grown == NULL) return 0;
   pool->inputs = grown;
   contract_input *added = &grown[pool->count];
-  added->name = malloc(strlen(name) + 1);
   added->data = malloc(bytes);
   added->bytes = bytes;
-  if (added->name == NULL || added->data == NULL) return 0;
-  memcpy(added->name, name, strlen(name) + 1);
+  if (added->data == NULL) return 0;
   memcpy(added->data, data, bytes);
   pool->count++;
   return 1;

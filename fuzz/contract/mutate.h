@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* One call. */
 typedef struct contract_input {
-  char *name;
   uint8_t *data;
   size_t bytes; /* at least 2 */
 } contract_input;
@@ -21,8 +21,8 @@ typedef struct contract_pool {
   size_t count;
 } contract_pool;
 
-/* Copies both; 0 without memory. */
-int contract_pool_add(contract_pool *pool, const char *name, const uint8_t *data, size_t bytes);
+/* Copies it; 0 without memory. */
+int contract_pool_add(contract_pool *pool, const uint8_t *data, size_t bytes);
 
 /* Fills `out`; returns how many bytes. The pool holds at least one input. */
 size_t contract_mutate(const contract_pool *pool, uint64_t seed, uint64_t index, uint8_t *out, size_t room);

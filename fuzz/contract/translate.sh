@@ -12,7 +12,7 @@ Translates the contracts of one source file in the quiet world, with Frama-C's E
 core go through the wrappers as well.
 --root      the project; its headers are read
 --source    relative to ROOT
---warnings  where the translator's warnings go, one a line, without places (default: they are not kept)
+--warnings  where the translator's warnings go, one a line: the function, then the text (default: they are not kept)
 Exit code: 0 translated, 2 usage, 3 could not be translated.
 END
 }
@@ -49,9 +49,5 @@ if ! frama-c -machdep gcc_x86_64 -kernel-warn-key annot-error=abort \
   grep -v '^\[kernel\] Parsing' "$work/log" | head -n 20 >&2
   die "$source: the translator failed"
 fi
-python3 "$here/finish.py" "$out" "$functions" "$public" || die "$source: not every contract was translated"
-
-# "[e-acsl] FILE:LINE: Warning:" and the lines under it become one line, without the place: lines move.
-awk '/^\[/ {if (text != "") print text; text = ""; on = /Warning:/; sub(/^.*Warning: */, "")}
-     on {sub(/^ +/, ""); sub(/ +$/, ""); text = text (text == "" ? "" : " ") $0}
-     END {if (text != "") print text}' "$work/log" | sort -u >"$warnings"
+python3 "$here/finish.py" "$out" "$functions" "$public" "$work/log" "$warnings" ||
+  die "$source: not every contract was translated"

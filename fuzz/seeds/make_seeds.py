@@ -4,64 +4,12 @@
     make_seeds.py            write fuzz/seeds/<target>/*.bin and fuzz/dict/<target>.dict
     make_seeds.py --check    print TAP: is what is checked in what this script makes?
 """
-import pathlib
-import re
 import struct
 import sys
 
-FUZZ = pathlib.Path(__file__).resolve().parent.parent
-HEADER = FUZZ.parent / "abi" / "include" / "nxmem_memory_abi.h"
-TEXT = HEADER.read_text()
-MAX32 = 0xFFFFFFFF
-MAX64 = 0xFFFFFFFFFFFFFFFF
-
-
-# ---- The header ------------------------------------------------------------------------------------------------------
-
-
-def read_constants():
-    """Name -> (value, bytes on the wire): capabilities are 64 bits wide, everything else 32."""
-    found = {}
-    for name, plain, shift in re.findall(r"^#define (NXMEM_\w+) (?:(\d+)u|\(1ull << (\d+)\))", TEXT, re.M):
-        found[name] = (1 << int(shift), 8) if shift else (int(plain), 4)
-    return found
-
-
-def read_records():
-    """Record -> (size, {field: offset}), from `@record NAME SIZE ALIGN` and the `@OFFSET` behind each field."""
-    found = {}
-    record = r"@record (\w+) (\d+) \d+ \*/\ntypedef struct \w+ \{\n(.*?)\n\} \w+;"
-    for name, size, body in re.findall(record, TEXT, re.S):
-        fields = re.findall(r"(?:\(\*)?(\w+)(?:\)\([^;]*\)|\[\w+\])?;\s*/\* @(\d+)", body)
-        found[name] = (int(size), {field: int(offset) for field, offset in fields})
-    return found
-
-
-CONSTANTS = read_constants()
-RECORDS = read_records()
-CAP = {n[len("NXMEM_CAP_"):].lower(): value for n, (value, _) in CONSTANTS.items() if n.startswith("NXMEM_CAP_")}
-ALL_CAPS = sum(CAP.values())
-MINOR_0_CAPS = ALL_CAPS - CAP["structured_release"]
-
-
-def width(record, field):
-    """Bytes up to the next field or the end."""
-    size, fields = RECORDS[record]
-    return min([offset for offset in fields.values() if offset > fields[field]] + [size]) - fields[field]
-
-
-def whole(record, values, size=None):
-    """The record's bytes: `values` by field name, the rest is zero. Where `size` is more, the bytes behind are not."""
-    full, fields = RECORDS[record]
-    bytes_ = bytearray(full)
-    for field, offset in fields.items():
-        named = values.get(field)
-        if isinstance(named, bytes):
-            bytes_[offset:offset + len(named)] = named
-        elif named is not None:
-            bytes_[offset:offset + width(record, field)] = named.to_bytes(width(record, field), "little")
-    return bytes(bytes_ if size is None else bytes_[:size].ljust(size, b"\xEE"))
-
+sys.dont_write_bytecode = True
+import core_seeds
+from layout import ALL_CAPS, CAP, CONSTANTS, FUZZ, MAX32, MAX64, MINOR_0_CAPS, RECORDS, whole
 
 # ---- table -----------------------------------------------------------------------------------------------------------
 
@@ -273,6 +221,10 @@ def dictionaries():
               "replacement": b"\xef\xbf\xbd", "sixteen": b"sixteen bytes in"}
     yield "status", (numbers(n for n in CONSTANTS if n.startswith("NXMEM_STATUS_"))
                      + [entry(name, bytes_) for name, bytes_ in pieces.items()])
+    yield "core", (versions + edges + numbers(n for n in CONSTANTS if n.startswith("NXMEM_STATUS_"))
+                   + list(sizes(core_seeds.RECORDS_READ))
+                   + [entry(f"power_{n}", struct.pack("<Q", 1 << n)) for n in (8, 12, 24, 31, 32, 63)]
+                   + [entry(name, bytes_) for name, bytes_ in pieces.items()])
 
 
 # ---- Files -----------------------------------------------------------------------------------------------------------
@@ -282,7 +234,7 @@ def outputs():
     """Path -> bytes, of everything this script makes."""
     made = {}
     for target, seeds in (("table", [*allocator_seeds(), *other_table_seeds()]), ("negotiate", negotiate_seeds()),
-                          ("status", status_seeds())):
+                          ("status", status_seeds()), ("core", core_seeds.seeds())):
         for name, bytes_ in seeds:
             made[FUZZ / "seeds" / target / f"{name}.bin"] = bytes_
     for target, lines in dictionaries():

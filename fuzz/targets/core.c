@@ -1,11 +1,11 @@
 /*
- * core.c: every public function of the proved core, one call an input.
+ * core.c: every public function of the proved core.
  * Attackers: whatever reaches the core's functions: tables, records, texts, numbers.
  * Promise: each function of abi/include/nxmem has a row (the test fuzz_core_rows looks); each call meets the function's
  * preconditions, so that whatever fails is the core's.
  *
- * Input: u8 topic | u8 row of the topic | the function's arguments, in its file in core/. New topics and new rows go to
- * the end, so that inputs keep their meaning.
+ * Input: u8 topic | u8 row of the topic | the function's arguments, as its file in core/ takes them, once a call; calls go
+ * on until the input ends. New topics and new rows go to the end, so that inputs keep their meaning.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,24 +18,29 @@
 static const core_topic *const topics[] = {&core_prefix, &core_capability, &core_negotiate, &core_status,
                                            &core_name,   &core_identity,   &core_outcome,   &core_unload,
                                            &core_handle, &core_enumerate};
-enum { TOPICS = sizeof topics / sizeof topics[0] };
+enum { TOPICS = sizeof topics / sizeof topics[0], CALLS_MAX = 64 };
 
-const char *core_topic_of(uint8_t first_byte) { return topics[first_byte % TOPICS]->name; }
-
-int core_topic_byte(const char *name) {
-  for (int i = 0; i < (int)TOPICS; i++)
-    if (strcmp(topics[i]->name, name) == 0) return i;
-  return -1;
-}
+static const core_topic *take_topic(fuzz_input *in) { return topics[fuzz_take_u8(in) % TOPICS]; }
 
 static const core_row *take_row(fuzz_input *in) {
-  const core_topic *topic = topics[fuzz_take_u8(in) % TOPICS];
+  const core_topic *topic = take_topic(in);
   return &topic->rows[fuzz_take_u8(in) % topic->count];
+}
+
+const char *core_topic_of(const uint8_t *data, size_t size) {
+  fuzz_input in = {data, size};
+  return take_topic(&in)->name;
 }
 
 const char *core_function_of(const uint8_t *data, size_t size) {
   fuzz_input in = {data, size};
   return take_row(&in)->function;
+}
+
+int core_topic_byte(const char *name) {
+  for (int i = 0; i < (int)TOPICS; i++)
+    if (strcmp(topics[i]->name, name) == 0) return i;
+  return -1;
 }
 
 static void enter(const char *function) {
@@ -57,12 +62,23 @@ static void leave(core_call *call) {
   }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  core_call call = {fuzz_begin(data, size), NULL, {{NULL, 0, NULL}}, 0};
-  const core_row *row = take_row(&call.in);
-  call.function = row->function;
+static void run_once(const core_row *row, fuzz_input *in) {
+  core_call call = {*in, row->function, {{NULL, 0, NULL}}, 0};
   enter(row->function);
   row->run(&call);
   leave(&call);
+  *in = call.in;
+}
+
+size_t core_run_first(const uint8_t *data, size_t size) {
+  fuzz_input in = fuzz_begin(data, size);
+  run_once(take_row(&in), &in);
+  return size - in.left;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  fuzz_input in = fuzz_begin(data, size);
+  const core_row *row = take_row(&in);
+  for (int calls = 0; calls < CALLS_MAX && (calls == 0 || in.left > 0); calls++) run_once(row, &in);
   return 0;
 }

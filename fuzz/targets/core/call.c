@@ -34,8 +34,10 @@ void *core_given_next(core_call *call, size_t bytes) {
   return core_given(call, wire, bytes);
 }
 
-void *core_given_rest(core_call *call, uint32_t most, uint32_t *bytes) {
-  *bytes = call->in.left < most ? (uint32_t)call->in.left : most;
+void *core_given_text(core_call *call, uint32_t most, uint32_t *bytes) {
+  const uint32_t claimed = fuzz_take_u16(&call->in);
+  const uint32_t wanted = claimed < most ? claimed : most;
+  *bytes = call->in.left < wanted ? (uint32_t)call->in.left : wanted;
   void *block = core_given(call, call->in.at, *bytes);
   call->in.at += *bytes;
   call->in.left -= *bytes;

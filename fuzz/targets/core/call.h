@@ -38,8 +38,8 @@ void *core_given(core_call *call, const void *from, size_t bytes);
 /* The same with the next bytes of the input. */
 void *core_given_next(core_call *call, size_t bytes);
 
-/* What is left of the input, at most `most` bytes. */
-void *core_given_rest(core_call *call, uint32_t most, uint32_t *bytes);
+/* A text, from the input: u16 length | that many bytes, fewer where the input ends or the length is above `most`. */
+void *core_given_text(core_call *call, uint32_t most, uint32_t *bytes);
 
 /* A heap block of exactly `bytes` bytes, canary in each, to be written. */
 void *core_room(core_call *call, size_t bytes);
@@ -73,9 +73,12 @@ typedef struct core_topic {
 extern const core_topic core_prefix, core_capability, core_negotiate, core_status, core_name, core_identity;
 extern const core_topic core_outcome, core_unload, core_handle, core_enumerate;
 
-/* What an input is about: its topic's name, and the function it calls. The byte of a topic; -1 where none has the name. */
-const char *core_topic_of(uint8_t first_byte);
+/* What an input is about: its topic, and the function it calls. The byte of a topic; -1 where none has the name. */
+const char *core_topic_of(const uint8_t *data, size_t size);
 const char *core_function_of(const uint8_t *data, size_t size);
 int core_topic_byte(const char *name);
+
+/* The first call of an input alone. Returns how many bytes of the input it is. */
+size_t core_run_first(const uint8_t *data, size_t size);
 
 #endif /* NXMEM_FUZZ_CORE_CALL_H */

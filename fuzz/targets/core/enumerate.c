@@ -7,15 +7,16 @@
 
 #include "call.h"
 
+/* Takes a whole list and gives the first `count` entries. */
 static const uintptr_t *entries(core_call *call, uint32_t count) {
   uintptr_t list[NXMEM_FACTORIES_MAX];
-  for (uint32_t i = 0; i < count; i++) list[i] = (uintptr_t)core_small_word(call);
+  for (uint32_t i = 0; i < NXMEM_FACTORIES_MAX; i++) list[i] = (uintptr_t)core_small_word(call);
   return core_given(call, list, count * sizeof list[0]);
 }
 
 static void run_nxmem_factories_transferred(core_call *call) { nxmem_factories_transferred(fuzz_take_u64(&call->in)); }
 
-/* Input: u8 index | the entries up to it, each one byte. */
+/* Input: u8 index | the entries, each one byte. */
 static void run_nxmem_factory_is_owed(core_call *call) {
   const uint32_t index = fuzz_take_u8(&call->in) % NXMEM_FACTORIES_MAX;
   nxmem_factory_is_owed(entries(call, index + 1u), index);

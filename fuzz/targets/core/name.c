@@ -5,25 +5,28 @@
  */
 #include "nxmem/name.h"
 
+#include <string.h>
+
 #include "call.h"
 
 static void run_nxmem_check_name(core_call *call) {
   uint32_t available;
-  const uint8_t *bytes = core_given_rest(call, NXMEM_NAME_BUF, &available);
+  const uint8_t *bytes = core_given_text(call, NXMEM_NAME_BUF, &available);
   uint32_t *length = core_room(call, sizeof *length);
   core_kept_unless_accepted(call, nxmem_check_name(bytes, available, length));
 }
 
-/* The next bytes up to their first NUL, with one NUL behind; at most NXMEM_NAME_MAX before it. */
+/* A text up to its first NUL, with one NUL behind; at most NXMEM_NAME_MAX bytes before it. */
 static const uint8_t *ended_name(core_call *call) {
   uint8_t name[NXMEM_NAME_BUF] = {0};
-  size_t length = 0;
-  while (length < NXMEM_NAME_MAX && (name[length] = fuzz_take_u8(&call->in)) != 0u) length++;
-  name[length] = 0u;
-  return core_given(call, name, length + 1u);
+  uint32_t length = 0;
+  uint32_t ended = 0;
+  const uint8_t *text = core_given_text(call, NXMEM_NAME_MAX, &length);
+  while (ended < length && text[ended] != 0u) ended++;
+  if (ended != 0u) memcpy(name, text, ended);
+  return core_given(call, name, ended + 1u);
 }
 
-/* Input: the first name, a NUL, the second. */
 static void run_nxmem_same_name(core_call *call) {
   const uint8_t *a = ended_name(call);
   nxmem_same_name(a, ended_name(call));

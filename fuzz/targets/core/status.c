@@ -1,7 +1,7 @@
 /*
  * status.c: messages and the showing of foreign text.
  * Attackers: lying lengths, missing NULs, malformed UTF-8, terminal escapes.
- * Promise: a text's block holds the text and no byte more; numbers first, then the text to the input's end.
+ * Promise: a text's block holds the text and no byte more; numbers first, then the text.
  */
 #include "nxmem/status.h"
 
@@ -18,7 +18,7 @@ static void run_nxmem_reason_status(core_call *call) { nxmem_reason_status(fuzz_
 
 static void run_nxmem_utf8_length(core_call *call) {
   uint32_t available;
-  const uint8_t *bytes = core_given_rest(call, 6u, &available);
+  const uint8_t *bytes = core_given_text(call, 6u, &available);
   nxmem_utf8_length(bytes, available);
 }
 
@@ -40,7 +40,7 @@ static void run_nxmem_is_control(core_call *call) { nxmem_is_control(fuzz_take_u
 static void run_nxmem_status_build(core_call *call) {
   const uint32_t code = fuzz_take_u32(&call->in);
   uint32_t length;
-  const uint8_t *text = core_given_rest(call, TEXT_MAX, &length);
+  const uint8_t *text = core_given_text(call, TEXT_MAX, &length);
   nxmem_status_build(core_room(call, sizeof(NxmemStatus)), code, text, length);
 }
 
@@ -54,7 +54,7 @@ static void run_nxmem_status_take(core_call *call) {
 static void run_nxmem_text_show(core_call *call) {
   const uint32_t capacity = fuzz_take_u16(&call->in) % CAPACITY_MAX + 1u;
   uint32_t length;
-  const uint8_t *text = core_given_rest(call, SHOWN_TEXT_MAX, &length);
+  const uint8_t *text = core_given_text(call, SHOWN_TEXT_MAX, &length);
   nxmem_text_show(text, length, core_room(call, capacity), capacity);
 }
 
