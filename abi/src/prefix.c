@@ -131,6 +131,12 @@ nxmem_verdict nxmem_read_allocator(NXMEM_UNTRUSTED NxmemAllocatorVtable *src, ui
   const nxmem_verdict checked = nxmem_check_allocator(&table);
   if (checked.reason != NXMEM_REASON_NONE) return checked;
   *out = table;
+#ifdef NXMEM_QUIET_WORLD
+  //@ assert copied_id: out->mechanism_id == table.mechanism_id;
+  //@ assert copied_flags: out->capability_flags == table.capability_flags;
+  //@ assert kept_id: src->mechanism_id == \at(src->mechanism_id, Pre);
+  //@ assert kept_flags: src->capability_flags == \at(src->capability_flags, Pre);
+#endif
   *declared_minor = declared;
   return nx_accept();
 }

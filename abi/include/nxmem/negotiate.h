@@ -44,10 +44,10 @@ int nxmem_range_is_valid(const NxmemVersionRange *range);
     behavior unreadable:
       assumes refusable: !(NX_USABLE(src) && src->struct_size >= 32);
       assigns \nothing;
-      ensures null_pointer: NX_ADDRESS(src) == 0 ==> NX_VERDICT_IS(\result, NXMEM_REASON_NULL_POINTER, 0, 0, 0);
-      ensures misaligned: NX_ADDRESS(src) % 8 != 0 ==>
-                          NX_VERDICT_IS(\result, NXMEM_REASON_MISALIGNED, 0, NX_ADDRESS(src) % 8, 8);
-      ensures short_request: NX_USABLE(src) ==>
+      ensures null_pointer: \old(NX_ADDRESS(src)) == 0 ==> NX_VERDICT_IS(\result, NXMEM_REASON_NULL_POINTER, 0, 0, 0);
+      ensures misaligned: \old(NX_ADDRESS(src)) % 8 != 0 ==>
+                          NX_VERDICT_IS(\result, NXMEM_REASON_MISALIGNED, 0, \old(NX_ADDRESS(src)) % 8, 8);
+      ensures short_request: \old(NX_USABLE(src)) ==>
                              NX_VERDICT_IS(\result, NXMEM_REASON_SHORT_REQUEST, 0, src->struct_size, 32);
     behavior whole:
       assumes readable: NX_USABLE(src) && src->struct_size >= 32;

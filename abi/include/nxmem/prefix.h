@@ -74,25 +74,25 @@ uint32_t nxmem_prefix_extent(uint32_t declared, uint32_t known);
     behavior accepted:
       assumes usable: NX_WHOLE_TABLE(src, NX_ALLOCATOR_NEEDS(src->abi_minor));
       ensures accepted: NX_ACCEPTED(\result);
-      ensures size: out->struct_size == \old(src->struct_size);
-      ensures level: out->abi_minor == NX_LEAST(\old(src->abi_minor), ceiling);
-      ensures declared: *declared_minor == \old(src->abi_minor);
-      ensures mechanism_id: out->mechanism_id == \old(src->mechanism_id);
-      ensures device_tier: out->device.tier == \old(src->device.tier);
-      ensures device_index: out->device.index == \old(src->device.index);
-      ensures capability_flags: out->capability_flags == \old(src->capability_flags);
-      ensures name: out->name == \old(src->name);
-      ensures ctx: out->ctx == \old(src->ctx);
-      ensures allocate: out->allocate == \old(src->allocate);
-      ensures deallocate: out->deallocate == \old(src->deallocate);
-      ensures retain: out->retain == \old(src->retain);
-      ensures release: out->release == \old(src->release);
-      ensures virtual_backing: out->virtual_backing == \old(src->virtual_backing);
-      ensures shared_mapping: out->shared_mapping == \old(src->shared_mapping);
-      ensures enqueue_release: out->enqueue_release == \old(src->enqueue_release);
-      ensures drain_releases: out->drain_releases == \old(src->drain_releases);
-      ensures pending_release_count: out->pending_release_count == \old(src->pending_release_count);
-      ensures offered: out->abi_minor >= 1 ==> out->release_allocation == \old(src->release_allocation);
+      ensures size: out->struct_size == src->struct_size;
+      ensures level: out->abi_minor == NX_LEAST(src->abi_minor, ceiling);
+      ensures declared: *declared_minor == src->abi_minor;
+      ensures mechanism_id: out->mechanism_id == src->mechanism_id;
+      ensures device_tier: out->device.tier == src->device.tier;
+      ensures device_index: out->device.index == src->device.index;
+      ensures capability_flags: out->capability_flags == src->capability_flags;
+      ensures name: out->name == src->name;
+      ensures ctx: out->ctx == src->ctx;
+      ensures allocate: out->allocate == src->allocate;
+      ensures deallocate: out->deallocate == src->deallocate;
+      ensures retain: out->retain == src->retain;
+      ensures release: out->release == src->release;
+      ensures virtual_backing: out->virtual_backing == src->virtual_backing;
+      ensures shared_mapping: out->shared_mapping == src->shared_mapping;
+      ensures enqueue_release: out->enqueue_release == src->enqueue_release;
+      ensures drain_releases: out->drain_releases == src->drain_releases;
+      ensures pending_release_count: out->pending_release_count == src->pending_release_count;
+      ensures offered: out->abi_minor >= 1 ==> out->release_allocation == src->release_allocation;
       ensures clamped: out->abi_minor == 0 ==> out->release_allocation == \null;
     complete behaviors;
     disjoint behaviors; */
@@ -144,25 +144,25 @@ nxmem_verdict nxmem_check_allocator(const NxmemAllocatorVtable *table);
     behavior accepted:
       assumes usable: NX_WHOLE_TABLE(src, NX_ALLOCATOR_NEEDS(src->abi_minor)) && NX_ALLOCATOR_COMPLETE(src);
       ensures accepted: NX_ACCEPTED(\result);
-      ensures size: out->struct_size == \old(src->struct_size);
-      ensures level: out->abi_minor == NX_LEAST(\old(src->abi_minor), ceiling);
-      ensures declared: *declared_minor == \old(src->abi_minor);
-      ensures mechanism_id: out->mechanism_id == \old(src->mechanism_id);
-      ensures device_tier: out->device.tier == \old(src->device.tier);
-      ensures device_index: out->device.index == \old(src->device.index);
-      ensures capability_flags: out->capability_flags == \old(src->capability_flags);
-      ensures name: out->name == \old(src->name);
-      ensures ctx: out->ctx == \old(src->ctx);
-      ensures allocate: out->allocate == \old(src->allocate);
-      ensures deallocate: out->deallocate == \old(src->deallocate);
-      ensures retain: out->retain == \old(src->retain);
-      ensures release: out->release == \old(src->release);
-      ensures virtual_backing: out->virtual_backing == \old(src->virtual_backing);
-      ensures shared_mapping: out->shared_mapping == \old(src->shared_mapping);
-      ensures enqueue_release: out->enqueue_release == \old(src->enqueue_release);
-      ensures drain_releases: out->drain_releases == \old(src->drain_releases);
-      ensures pending_release_count: out->pending_release_count == \old(src->pending_release_count);
-      ensures offered: out->abi_minor >= 1 ==> out->release_allocation == \old(src->release_allocation);
+      ensures size: out->struct_size == src->struct_size;
+      ensures level: out->abi_minor == NX_LEAST(src->abi_minor, ceiling);
+      ensures declared: *declared_minor == src->abi_minor;
+      ensures mechanism_id: out->mechanism_id == src->mechanism_id;
+      ensures device_tier: out->device.tier == src->device.tier;
+      ensures device_index: out->device.index == src->device.index;
+      ensures capability_flags: out->capability_flags == src->capability_flags;
+      ensures name: out->name == src->name;
+      ensures ctx: out->ctx == src->ctx;
+      ensures allocate: out->allocate == src->allocate;
+      ensures deallocate: out->deallocate == src->deallocate;
+      ensures retain: out->retain == src->retain;
+      ensures release: out->release == src->release;
+      ensures virtual_backing: out->virtual_backing == src->virtual_backing;
+      ensures shared_mapping: out->shared_mapping == src->shared_mapping;
+      ensures enqueue_release: out->enqueue_release == src->enqueue_release;
+      ensures drain_releases: out->drain_releases == src->drain_releases;
+      ensures pending_release_count: out->pending_release_count == src->pending_release_count;
+      ensures offered: out->abi_minor >= 1 ==> out->release_allocation == src->release_allocation;
       ensures clamped: out->abi_minor == 0 ==> out->release_allocation == \null;
     complete behaviors;
     disjoint behaviors; */
@@ -202,9 +202,9 @@ nxmem_verdict nxmem_read_allocator(NXMEM_UNTRUSTED NxmemAllocatorVtable *src, ui
     behavior accepted:
       assumes usable: NX_WHOLE_TABLE(src, 56);
       ensures accepted: NX_ACCEPTED(\result);
-      ensures size: out->struct_size == \old(src->struct_size);
-      ensures level: out->abi_minor == NX_LEAST(\old(src->abi_minor), ceiling);
-      ensures declared: *declared_minor == \old(src->abi_minor);
+      ensures size: out->struct_size == src->struct_size;
+      ensures level: out->abi_minor == NX_LEAST(src->abi_minor, ceiling);
+      ensures declared: *declared_minor == src->abi_minor;
       ensures fields: NX_FACTORY_COPIED(out, src);
     complete behaviors;
     disjoint behaviors; */
@@ -254,9 +254,9 @@ nxmem_verdict nxmem_check_factory(const NxmemAllocatorFactoryVtable *table);
     behavior accepted:
       assumes usable: NX_WHOLE_TABLE(src, 56) && NX_FACTORY_COMPLETE(src);
       ensures accepted: NX_ACCEPTED(\result);
-      ensures size: out->struct_size == \old(src->struct_size);
-      ensures level: out->abi_minor == NX_LEAST(\old(src->abi_minor), ceiling);
-      ensures declared: *declared_minor == \old(src->abi_minor);
+      ensures size: out->struct_size == src->struct_size;
+      ensures level: out->abi_minor == NX_LEAST(src->abi_minor, ceiling);
+      ensures declared: *declared_minor == src->abi_minor;
       ensures fields: NX_FACTORY_COPIED(out, src);
     complete behaviors;
     disjoint behaviors; */
@@ -294,8 +294,8 @@ nxmem_verdict nxmem_read_factory(NXMEM_UNTRUSTED NxmemAllocatorFactoryVtable *sr
     behavior accepted:
       assumes usable: NX_WHOLE_TABLE(src, 72);
       ensures accepted: NX_ACCEPTED(\result);
-      ensures size: out->struct_size == \old(src->struct_size);
-      ensures level: out->abi_minor == NX_LEAST(\old(src->abi_minor), ceiling);
+      ensures size: out->struct_size == src->struct_size;
+      ensures level: out->abi_minor == NX_LEAST(src->abi_minor, ceiling);
       ensures fields: NX_BACKING_COPIED(out, src);
     complete behaviors;
     disjoint behaviors; */
@@ -345,8 +345,8 @@ nxmem_verdict nxmem_check_backing(const NxmemVirtualBackingVtable *table, uint64
     behavior accepted:
       assumes usable: NX_WHOLE_TABLE(src, 72) && (src->mechanism_id != 0 && src->mechanism_id == mechanism_id);
       ensures accepted: NX_ACCEPTED(\result);
-      ensures size: out->struct_size == \old(src->struct_size);
-      ensures level: out->abi_minor == NX_LEAST(\old(src->abi_minor), ceiling);
+      ensures size: out->struct_size == src->struct_size;
+      ensures level: out->abi_minor == NX_LEAST(src->abi_minor, ceiling);
       ensures fields: NX_BACKING_COPIED(out, src);
     complete behaviors;
     disjoint behaviors; */
@@ -384,8 +384,8 @@ nxmem_verdict nxmem_read_backing(NXMEM_UNTRUSTED NxmemVirtualBackingVtable *src,
     behavior accepted:
       assumes usable: NX_WHOLE_TABLE(src, 64);
       ensures accepted: NX_ACCEPTED(\result);
-      ensures size: out->struct_size == \old(src->struct_size);
-      ensures level: out->abi_minor == NX_LEAST(\old(src->abi_minor), ceiling);
+      ensures size: out->struct_size == src->struct_size;
+      ensures level: out->abi_minor == NX_LEAST(src->abi_minor, ceiling);
       ensures fields: NX_SHARING_COPIED(out, src);
     complete behaviors;
     disjoint behaviors; */
@@ -435,8 +435,8 @@ nxmem_verdict nxmem_check_sharing(const NxmemSharedMappingVtable *table, uint64_
     behavior accepted:
       assumes usable: NX_WHOLE_TABLE(src, 64) && (src->mechanism_id != 0 && src->mechanism_id == mechanism_id);
       ensures accepted: NX_ACCEPTED(\result);
-      ensures size: out->struct_size == \old(src->struct_size);
-      ensures level: out->abi_minor == NX_LEAST(\old(src->abi_minor), ceiling);
+      ensures size: out->struct_size == src->struct_size;
+      ensures level: out->abi_minor == NX_LEAST(src->abi_minor, ceiling);
       ensures fields: NX_SHARING_COPIED(out, src);
     complete behaviors;
     disjoint behaviors; */

@@ -13,12 +13,12 @@
 #define NX_SHORT_HEADER(p) (NX_USABLE(p) && (p)->struct_size < 8)
 #define NX_SHORT_TABLE(p, bytes) (NX_USABLE(p) && 8 <= (p)->struct_size < (bytes))
 #define NX_ADDRESS_REFUSED(v, p) \
-  ((NX_ADDRESS(p) == 0 ==> NX_VERDICT_IS(v, NXMEM_REASON_NULL_POINTER, 0, 0, 0)) && \
-   (NX_ADDRESS(p) % 8 != 0 ==> NX_VERDICT_IS(v, NXMEM_REASON_MISALIGNED, 0, NX_ADDRESS(p) % 8, 8)))
+  ((\old(NX_ADDRESS(p)) == 0 ==> NX_VERDICT_IS(v, NXMEM_REASON_NULL_POINTER, 0, 0, 0)) && \
+   (\old(NX_ADDRESS(p)) % 8 != 0 ==> NX_VERDICT_IS(v, NXMEM_REASON_MISALIGNED, 0, \old(NX_ADDRESS(p)) % 8, 8)))
 #define NX_HEADER_REFUSED(v, p) \
-  (NX_SHORT_HEADER(p) ==> NX_VERDICT_IS(v, NXMEM_REASON_SHORT_HEADER, 0, (p)->struct_size, 8))
+  (\old(NX_SHORT_HEADER(p)) ==> NX_VERDICT_IS(v, NXMEM_REASON_SHORT_HEADER, 0, (p)->struct_size, 8))
 #define NX_TABLE_REFUSED(v, p, bytes) \
-  (NX_SHORT_TABLE(p, bytes) ==> NX_VERDICT_IS(v, NXMEM_REASON_SHORT_TABLE, 0, (p)->struct_size, bytes))
+  (\old(NX_SHORT_TABLE(p, bytes)) ==> NX_VERDICT_IS(v, NXMEM_REASON_SHORT_TABLE, 0, (p)->struct_size, bytes))
 #define NX_WHOLE_TABLE(p, bytes) (NX_USABLE(p) && (p)->struct_size >= 8 && (p)->struct_size >= (bytes))
 
 #define NX_ALLOCATOR_NEEDS(minor) ((minor) == 0 ? 120 : 128)
