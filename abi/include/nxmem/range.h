@@ -98,7 +98,7 @@ int nxmem_round_up(uint64_t value, uint64_t granule, uint64_t *out);
       ensures none: \result == 0;
     behavior some:
       assumes first_byte: bytes != 0;
-      ensures exact: \result == (offset + bytes - 1) / granule - offset / granule + 1;
+      ensures exact: \result + offset / granule == (offset + bytes - 1) / granule + 1;
       ensures at_least_one: \result >= 1;
     complete behaviors;
     disjoint behaviors; */
