@@ -109,8 +109,7 @@ nxmem_verdict nxmem_settle(nxmem_release_record *records, uint32_t count, uint64
     ensures boolean: \result == 0 || \result == 1;
     ensures exact: \result == 1 <==> NX_STILL_QUEUING(word, allocation_id); */
 static int is_still_queuing(uint64_t word, uint64_t allocation_id) {
-  return nxmem_word_generation(word) == nxmem_handle_generation(allocation_id) &&
-         nxmem_word_state(word) == NXMEM_SLOT_QUEUING;
+  return nxmem_same_generation(word, allocation_id) && nxmem_word_state(word) == NXMEM_SLOT_QUEUING;
 }
 
 nxmem_enqueue_fate nxmem_judge_enqueue(uint32_t status_code, uint64_t ticket, uint64_t word, uint64_t allocation_id) {

@@ -26,6 +26,10 @@ nxmem_verdict nxmem_check_tier(uint32_t tier) {
   return nx_accept();
 }
 
+int nxmem_tier_is_left_out(uint32_t tier, uint32_t declared_minor, uint32_t ceiling) {
+  return tier > NXMEM_TIER_DISK && declared_minor > ceiling;
+}
+
 int nxmem_same_device(NxmemDeviceId a, NxmemDeviceId b) { return a.tier == b.tier && a.index == b.index; }
 
 nxmem_verdict nxmem_check_device(NxmemDeviceId found, NxmemDeviceId needed) {

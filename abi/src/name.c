@@ -46,6 +46,15 @@ nxmem_verdict nxmem_check_name(const uint8_t *bytes, uint32_t available, uint32_
   return nx_accept();
 }
 
+nxmem_verdict nxmem_check_fetched_name(uint64_t address, const uint8_t *bytes, uint32_t available,
+                                       uint32_t *length_out) {
+  if (address == 0u) return nx_verdict(NXMEM_REASON_NULL_POINTER, 0u, available, NXMEM_NAME_BUF);
+  const nxmem_verdict v = nxmem_check_name(bytes, available, length_out);
+  if (v.reason == NXMEM_REASON_UNTERMINATED_NAME && available < NXMEM_NAME_BUF)
+    return nx_verdict(NXMEM_REASON_UNREADABLE, 0u, available, NXMEM_NAME_BUF);
+  return v;
+}
+
 int nxmem_same_name(const uint8_t *a, const uint8_t *b) {
   uint32_t i = 0u;
   /*@ loop invariant within: i <= 255;
@@ -54,4 +63,8 @@ int nxmem_same_name(const uint8_t *a, const uint8_t *b) {
       loop variant 255 - i; */
   while (i < NXMEM_NAME_MAX && a[i] == b[i] && a[i] != 0u) i++;
   return a[i] == b[i];
+}
+
+int nxmem_same_mechanism(NxmemDeviceId a_device, const uint8_t *a, NxmemDeviceId b_device, const uint8_t *b) {
+  return nxmem_same_device(a_device, b_device) && nxmem_same_name(a, b);
 }

@@ -13,7 +13,11 @@
 #include "verdict_make.h"
 
 enum { AT_PTR = 8, AT_OWNED_BYTES = 16, AT_MAPPED_BYTES = 24 };
+enum { AT_ALLOCATION_PTR = 32, AT_ALLOCATION_BYTES = 40, AT_ALLOCATION_ALIGN = 48 };
 #ifndef __FRAMAC__
+_Static_assert(AT_ALLOCATION_PTR == offsetof(NxmemAllocation, ptr), "ptr");
+_Static_assert(AT_ALLOCATION_BYTES == offsetof(NxmemAllocation, bytes), "bytes");
+_Static_assert(AT_ALLOCATION_ALIGN == offsetof(NxmemAllocation, align), "align");
 _Static_assert(AT_PTR == offsetof(NxmemAllocResult, ptr), "ptr");
 _Static_assert(AT_OWNED_BYTES == offsetof(NxmemAllocResult, owned_bytes), "owned_bytes");
 _Static_assert(AT_MAPPED_BYTES == offsetof(NxmemAllocResult, mapped_bytes), "mapped_bytes");
@@ -46,6 +50,22 @@ nxmem_verdict nxmem_check_alloc_result(uint64_t address, uint64_t owned_bytes, u
   return nx_accept();
 }
 
+int nxmem_may_hand_back(uint32_t reason) {
+  return reason == NXMEM_REASON_MISALIGNED_ADDRESS || reason == NXMEM_REASON_WRAPPING_ADDRESS ||
+         reason == NXMEM_REASON_TOTAL_TOO_LARGE;
+}
+
+nxmem_verdict nxmem_check_named(const nxmem_named *named, const nxmem_named *books) {
+  if (named->owner != books->owner) return nx_verdict(NXMEM_REASON_OTHER_OWNER, 0u, named->owner, books->owner);
+  if (named->address != books->address)
+    return nx_verdict(NXMEM_REASON_OTHER_ADDRESS, AT_ALLOCATION_PTR, named->address, books->address);
+  if (named->bytes != 0u && named->bytes != books->bytes)
+    return nx_verdict(NXMEM_REASON_OTHER_BYTES, AT_ALLOCATION_BYTES, named->bytes, books->bytes);
+  if (named->align != 0u && named->align != books->align)
+    return nx_verdict(NXMEM_REASON_OTHER_ALIGNMENT, AT_ALLOCATION_ALIGN, named->align, books->align);
+  return nx_accept();
+}
+
 nxmem_release_fate nxmem_judge_deallocate(uint32_t status_code) {
   if (status_code == NXMEM_STATUS_OK) return NXMEM_FATE_GONE;
   if (status_code == NXMEM_STATUS_RELEASE_QUARANTINED) return NXMEM_FATE_QUARANTINED;
@@ -58,6 +78,14 @@ nxmem_release_fate nxmem_judge_release(uint32_t status_code, uint32_t state) {
   if (state == NXMEM_RELEASE_FAILED) return NXMEM_FATE_LIVE;
   if (status_code != NXMEM_STATUS_OK && state == NXMEM_UNWRITTEN_STATE) return NXMEM_FATE_LIVE;
   return NXMEM_FATE_QUARANTINED;
+}
+
+int nxmem_failure_says_why(uint32_t status_code, nxmem_release_fate fate) {
+  return status_code == NXMEM_STATUS_OK && fate == NXMEM_FATE_LIVE;
+}
+
+nxmem_release_fate nxmem_final_fate(nxmem_release_fate fate) {
+  return fate == NXMEM_FATE_GONE ? NXMEM_FATE_GONE : NXMEM_FATE_QUARANTINED;
 }
 
 void nxmem_outcome_take(NXMEM_UNTRUSTED NxmemReleaseOutcome *src, NxmemReleaseOutcome *out) {

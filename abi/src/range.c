@@ -21,6 +21,11 @@ int nxmem_is_power_of_two(uint64_t value) { return value != 0u && (value & (valu
 
 int nxmem_range_is_whole(uint64_t first, uint64_t bytes) { return bytes <= UINT64_MAX - first; }
 
+nxmem_verdict nxmem_check_readable(uint64_t readable, uint64_t needed) {
+  if (readable < needed) return nx_verdict(NXMEM_REASON_UNREADABLE, 0u, readable, needed);
+  return nx_accept();
+}
+
 nxmem_verdict nxmem_check_range(uint64_t offset, uint64_t bytes, uint64_t size) {
   if (offset > size) return nx_verdict(NXMEM_REASON_OFFSET_OUTSIDE, AT_RANGE_OFFSET, offset, size);
   if (bytes > size - offset) return nx_verdict(NXMEM_REASON_BYTES_OUTSIDE, AT_RANGE_BYTES, bytes, size - offset);

@@ -133,3 +133,7 @@ nxmem_verdict nxmem_judge_unload(uint32_t status_code, const NxmemUnloadReport *
   if (plugin.reason != NXMEM_REASON_NONE) return plugin;
   return check_tally(host);
 }
+
+int nxmem_report_is_broken(uint32_t reason) {
+  return reason == NXMEM_REASON_REPORT_SHORT || reason == NXMEM_REASON_REPORT_UNWRITTEN;
+}

@@ -3,6 +3,8 @@
  *
  * Attackers: a plugin that answers OK with impossible addresses or numbers; callers with stale, foreign or doubled handles.
  * Promise: a slot is owned by one thread from ALLOCATING to LIVE and from RELEASING to its end, so each allocation is entered once and settled once.
+ *
+ * R1 to R4 and A1 to A3 are the steps of proofs/models/release_race.pml.
  */
 #include "allocation.h"
 
@@ -10,6 +12,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "nxmem/count.h"
 #include "nxmem/handle.h"
 #include "nxmem/outcome.h"
 #include "nxmem/status.h"
@@ -72,7 +75,7 @@ static void release_structured(nx_allocator *a, const NxmemAllocation *allocatio
   out->state = taken.state;
   out->reported = taken.unmapped_bytes;
   out->fate = nxmem_judge_release(code, taken.state);
-  if (code == NXMEM_STATUS_OK && out->fate == NXMEM_FATE_LIVE) out->status = taken.failure;
+  if (nxmem_failure_says_why(code, out->fate)) out->status = taken.failure;
 }
 
 static void release_plain(nx_allocator *a, const NxmemAllocation *allocation, release_answer *out) {
@@ -104,8 +107,9 @@ static void refund(nx_allocator *a, nx_allocation *record, uint64_t reported) {
   if (split.excess != 0) count_violation(a);
 }
 
+/* Gone or quarantined: nothing stays live here. */
 static void settle(nx_allocator *a, nx_allocation *record, const release_answer *answer) {
-  if (answer->fate == NXMEM_FATE_GONE) {
+  if (nxmem_final_fate(answer->fate) == NXMEM_FATE_GONE) {
     refund(a, record, answer->reported);
     nx_table_give(&nx_allocations, &record->slot);
   } else {
@@ -133,64 +137,69 @@ static const char *state_words(const release_answer *answer) {
 
 static nxmem_result release_claimed(nx_allocator *a, nx_allocation *record, nxmem_error *error) {
   release_answer answer;
-  enter_release(a, record, &answer);
+  enter_release(a, record, &answer); /* R3 */
   if (answer.fate == NXMEM_FATE_LIVE) {
     const nxmem_result r =
         nx_fail_status(error, NXMEM_ERR_PLUGIN, &answer.status, "release: still live%s", state_words(&answer));
-    nx_slot_set(&record->slot, NXMEM_SLOT_LIVE);
+    nx_slot_set(&record->slot, NXMEM_SLOT_LIVE); /* R4 */
     return r;
   }
-  settle(a, record, &answer);
+  settle(a, record, &answer); /* R4 */
   if (answer.fate == NXMEM_FATE_GONE) return NXMEM_OK;
   return nx_fail_status(error, NXMEM_ERR_QUARANTINED, &answer.status, "release: quarantined%s", state_words(&answer));
 }
 
 static nxmem_result refuse_claim(nxmem_verdict v, nxmem_error *error) {
-  const int in_transit = v.reason == NXMEM_REASON_WRONG_STATE && v.found == NXMEM_SLOT_RELEASING;
-  if (in_transit || v.reason == NXMEM_REASON_IN_USE)
+  const nxmem_presence presence = nxmem_presence_of(v);
+  if (presence == NXMEM_PRESENCE_LEAVING || presence == NXMEM_PRESENCE_LIVE)
     return nx_fail_verdict(error, NXMEM_ERR_BUSY, v, "release: another thread is at it");
-  if (v.reason == NXMEM_REASON_WRONG_STATE && v.found == NXMEM_SLOT_QUARANTINED)
+  if (presence == NXMEM_PRESENCE_KEPT)
     return nx_fail_verdict(error, NXMEM_ERR_QUARANTINED, v, "release: quarantined before");
   return nx_fail_verdict(error, NXMEM_ERR_STALE_HANDLE, v, "release: not a live allocation");
 }
 
-static nxmem_result mismatch(const char *what, uint64_t found, uint64_t needed, nxmem_error *error) {
-  (void)nx_fail(error, NXMEM_ERR_MISMATCH, "release: %s: found 0x%" PRIx64 ", needed 0x%" PRIx64, what, found, needed);
+static const char *mismatch_word(uint32_t reason) {
+  if (reason == NXMEM_REASON_OTHER_ADDRESS) return "address";
+  return reason == NXMEM_REASON_OTHER_BYTES ? "bytes" : "alignment";
+}
+
+static nxmem_result refuse_named(nxmem_verdict v, nxmem_error *error) {
+  if (v.reason == NXMEM_REASON_OTHER_OWNER)
+    return nx_fail(error, NXMEM_ERR_WRONG_OWNER, "release: found an allocation of another allocator");
+  (void)nx_fail(error, NXMEM_ERR_MISMATCH, "release: %s: found 0x%" PRIx64 ", needed 0x%" PRIx64,
+                mismatch_word(v.reason), v.found, v.needed);
   if (error != NULL) {
-    error->found = found;
-    error->needed = needed;
+    error->found = v.found;
+    error->needed = v.needed;
   }
   return NXMEM_ERR_MISMATCH;
 }
 
 /* What the caller says about the allocation against the record, before the slot is claimed. */
-static nxmem_result check_named(nx_allocation *record, const nxmem_allocation *named,
-                                const nxmem_release_options *options, nxmem_error *error) {
-  const void *ptr = atomic_load_explicit(&record->ptr, memory_order_relaxed);
-  if (named->ptr != ptr) return mismatch("address", (uint64_t)(uintptr_t)named->ptr, (uint64_t)(uintptr_t)ptr, error);
-  if (options == NULL) return NXMEM_OK;
-  if (options->bytes != 0 && options->bytes != get(&record->bytes))
-    return mismatch("bytes", options->bytes, get(&record->bytes), error);
-  if (options->align != 0 && options->align != get(&record->align))
-    return mismatch("alignment", options->align, get(&record->align), error);
-  return NXMEM_OK;
+static nxmem_verdict check_named(nx_allocation *record, uint64_t owner, const nxmem_allocation *named,
+                                 const nxmem_release_options *options) {
+  const nxmem_named said = {.owner = owner,
+                            .address = (uintptr_t)named->ptr,
+                            .bytes = options == NULL ? 0 : options->bytes,
+                            .align = options == NULL ? 0 : options->align};
+  const nxmem_named books = {.owner = get(&record->owner),
+                             .address = (uintptr_t)atomic_load_explicit(&record->ptr, memory_order_relaxed),
+                             .bytes = get(&record->bytes),
+                             .align = get(&record->align)};
+  return nxmem_check_named(&said, &books);
 }
 
 static nxmem_result release_entered(nx_allocator *a, uint64_t owner, nxmem_allocation named,
                                     const nxmem_release_options *options, nxmem_error *error) {
   nx_allocation *record = (nx_allocation *)(void *)nx_table_find(&nx_allocations, named.id);
   if (record == NULL) return nx_fail(error, NXMEM_ERR_STALE_HANDLE, "release: the handle was never issued");
-  nxmem_verdict v = nxmem_check_claim(atomic_load(&record->slot.word), named.id);
-  if (v.reason != NXMEM_REASON_NONE) return refuse_claim(v, error);
-  if (get(&record->owner) != owner)
-    return nx_fail(error, NXMEM_ERR_WRONG_OWNER, "release: found an allocation of another allocator");
-  const nxmem_result checked = check_named(record, &named, options, error);
-  if (checked != NXMEM_OK) return checked;
-  if (nx_slot_move(&record->slot, named.id, NXMEM_SLOT_LIVE, NXMEM_SLOT_RELEASING))
+  const nxmem_verdict claim = nxmem_check_claim(atomic_load(&record->slot.word), named.id); /* R1 */
+  if (claim.reason != NXMEM_REASON_NONE) return refuse_claim(claim, error);
+  const nxmem_verdict said = check_named(record, owner, &named, options);
+  if (said.reason != NXMEM_REASON_NONE) return refuse_named(said, error);
+  if (nx_slot_move(&record->slot, named.id, NXMEM_SLOT_LIVE, NXMEM_SLOT_RELEASING)) /* R2 */
     return release_claimed(a, record, error);
-  v = nxmem_check_claim(atomic_load(&record->slot.word), named.id);
-  if (v.reason == NXMEM_REASON_NONE) v.reason = NXMEM_REASON_IN_USE; /* another release came and failed in between */
-  return refuse_claim(v, error);
+  return refuse_claim(nxmem_check_lost_claim(atomic_load(&record->slot.word), named.id), error);
 }
 
 nxmem_result nxmem_release(nxmem_allocator allocator, nxmem_allocation allocation, const nxmem_release_options *options,
@@ -209,7 +218,7 @@ nxmem_result nxmem_release(nxmem_allocator allocator, nxmem_allocation allocatio
  */
 static int claim_owned(nx_allocation *record, uint64_t owner, nxmem_slot_state state) {
   const uint64_t word = atomic_load(&record->slot.word);
-  if (nxmem_word_state(word) != state || get(&record->owner) != owner) return 0;
+  if (!nxmem_is_owned(word, state, get(&record->owner), owner)) return 0;
   const uint64_t handle = nxmem_handle_make(record->slot.self, nxmem_word_generation(word));
   return nx_slot_move(&record->slot, handle, state, NXMEM_SLOT_RELEASING);
 }
@@ -231,18 +240,18 @@ void nx_allocations_hand_back(nx_allocator *a) {
     if (!claim_owned(record, owner, NXMEM_SLOT_LIVE)) continue;
     release_answer answer;
     enter_release(a, record, &answer);
-    settle(a, record, &answer); /* closing leaves nothing live: a refusal is quarantine here */
+    settle(a, record, &answer); /* a refusal is quarantine here */
   }
 }
 
 /* ---- Allocate ----------------------------------------------------------------------------------------------------- */
 
-/* Add to a total that stays at most NXMEM_TOTAL_MAX; 0 where it would not. */
+/* Add to a total; 0 where it would grow too large. */
 static int charge(nx_counter *total, uint64_t bytes) {
-  uint64_t before = atomic_load(total);
+  uint64_t before = atomic_load(total), after = 0;
   do {
-    if (bytes > NXMEM_TOTAL_MAX - before) return 0;
-  } while (!atomic_compare_exchange_weak(total, &before, before + bytes));
+    if (!nxmem_total_add(before, bytes, &after)) return 0;
+  } while (!atomic_compare_exchange_weak(total, &before, after));
   return 1;
 }
 
@@ -266,8 +275,8 @@ static nxmem_verdict judge_and_charge(nx_allocator *a, const NxmemAllocResult *r
  */
 static void undo(nx_allocator *a, nx_allocation *record, nxmem_verdict v) {
   release_answer answer = {.fate = NXMEM_FATE_QUARANTINED};
-  if (v.reason != NXMEM_REASON_NULL_ADDRESS) enter_release(a, record, &answer);
-  if (answer.fate != NXMEM_FATE_GONE) count_quarantined(a, record);
+  if (nxmem_may_hand_back(v.reason)) enter_release(a, record, &answer);
+  if (nxmem_final_fate(answer.fate) == NXMEM_FATE_QUARANTINED) count_quarantined(a, record);
   nx_table_give(&nx_allocations, &record->slot);
 }
 
@@ -310,7 +319,7 @@ static void note(nx_allocation *record, uint64_t owner, uint64_t bytes, uint64_t
 static nxmem_result allocate_into(nx_allocator *a, nx_allocation *record, uint64_t bytes, uint64_t align,
                                   nxmem_allocation *out, nxmem_error *error) {
   NxmemAllocResult result;
-  const nxmem_result asked = ask(a, record, bytes, align, &result, error);
+  const nxmem_result asked = ask(a, record, bytes, align, &result, error); /* A2 */
   if (asked != NXMEM_OK) {
     nx_table_give(&nx_allocations, &record->slot);
     return asked;
@@ -327,7 +336,7 @@ static nxmem_result allocate_into(nx_allocator *a, nx_allocation *record, uint64
   put(&record->mapped, result.mapped_bytes);
   atomic_fetch_add(&a->live, 1u);
   const uint64_t id = nx_slot_handle(&record->slot);
-  nx_slot_set(&record->slot, NXMEM_SLOT_LIVE);
+  nx_slot_set(&record->slot, NXMEM_SLOT_LIVE); /* A3 */
   out->id = id;
   out->ptr = result.ptr;
   return NXMEM_OK;
@@ -341,7 +350,7 @@ nxmem_result nxmem_allocate(nxmem_allocator allocator, uint64_t bytes, uint64_t 
   nx_allocator *a = NULL;
   nxmem_result r = nx_allocator_enter(allocator, &a, error);
   if (r != NXMEM_OK) return r;
-  nx_allocation *record = (nx_allocation *)(void *)nx_table_take(&nx_allocations);
+  nx_allocation *record = (nx_allocation *)(void *)nx_table_take(&nx_allocations); /* A1 */
   if (record == NULL) {
     r = nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "allocate: no room for another allocation");
   } else {

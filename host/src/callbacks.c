@@ -26,8 +26,8 @@ uint64_t nx_stray_callbacks(void) { return atomic_load(&strays); }
 
 /* Of its generation, and being opened, open or closing. */
 static int is_present(nxmem_verdict claim) {
-  if (claim.reason != NXMEM_REASON_WRONG_STATE) return claim.reason != NXMEM_REASON_STALE_HANDLE;
-  return claim.found == NXMEM_SLOT_ALLOCATING || claim.found == NXMEM_SLOT_RELEASING;
+  const nxmem_presence presence = nxmem_presence_of(claim);
+  return presence != NXMEM_PRESENCE_GONE && presence != NXMEM_PRESENCE_KEPT;
 }
 
 /* A context is the allocator's handle behind a number drawn once, so that it serves a plugin neither as a handle of the API nor as a pattern for others. */

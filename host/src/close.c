@@ -3,6 +3,8 @@
  *
  * Attackers: callers that close twice, from two threads, or from inside a plugin's slot; a plugin that keeps allocations back.
  * Promise: the gate shuts before the count is read; what cannot be handed back is quarantined and stays charged to the module.
+ *
+ * C1 to C3 are the steps of proofs/models/close_completion.pml.
  */
 #include <inttypes.h>
 
@@ -19,7 +21,7 @@ static int claim(nx_allocator *a, uint64_t handle) {
   const uint32_t generation = nxmem_handle_generation(handle);
   const uint64_t working = nxmem_word_make(generation, 1u, NXMEM_SLOT_RELEASING);
   uint64_t open = nxmem_word_make(generation, 0u, NXMEM_SLOT_LIVE);
-  if (atomic_compare_exchange_strong(&a->slot.word, &open, working)) return 1;
+  if (atomic_compare_exchange_strong(&a->slot.word, &open, working)) return 1; /* C1 */
   uint64_t waiting = nxmem_word_make(generation, 0u, NXMEM_SLOT_RELEASING);
   return atomic_compare_exchange_strong(&a->slot.word, &waiting, working);
 }
@@ -52,18 +54,19 @@ static nxmem_result close_claimed(nx_allocator *a, uint32_t flags, nxmem_error *
     return busy(live, "live allocations", error);
   }
   nx_module *module = nx_module_at(atomic_load_explicit(&a->module, memory_order_relaxed));
-  a->table.release(a->table.ctx);
+  a->table.release(a->table.ctx); /* C2 */
   nx_allocations_forget_quarantined(a);
   retain_quarantine(a, module);
-  nx_table_give(&nx_allocators, &a->slot);
+  nx_table_give(&nx_allocators, &a->slot); /* C3: nothing is queued, so the closer's share of the slot is the last */
   atomic_fetch_sub(&module->allocators, 1u);
   return NXMEM_OK;
 }
 
-/* Why the claim failed: never issued, closed already, or another closer at work. */
+/* Why the claim failed: closed already, or another closer at work (or just done without success). */
 static nxmem_result refuse(nx_allocator *a, uint64_t handle, nxmem_error *error) {
-  const nxmem_verdict v = nxmem_check_claim(atomic_load(&a->slot.word), handle);
-  if (v.reason == NXMEM_REASON_WRONG_STATE && v.found == NXMEM_SLOT_RELEASING)
+  const nxmem_verdict v = nxmem_check_lost_claim(atomic_load(&a->slot.word), handle);
+  const nxmem_presence presence = nxmem_presence_of(v);
+  if (presence == NXMEM_PRESENCE_LEAVING || presence == NXMEM_PRESENCE_LIVE)
     return nx_fail_verdict(error, NXMEM_ERR_BUSY, v, "close allocator: another thread is closing it");
   return nx_fail_verdict(error, NXMEM_ERR_STALE_HANDLE, v, "close allocator");
 }

@@ -100,12 +100,7 @@ static void own_all(listing *l) {
 static nxmem_verdict take_name(listing *l, nx_factory *factory) {
   uint32_t length = 0;
   const uint32_t available = nx_fetch_name(l->host->fetch, factory->table.name, factory->name);
-  nxmem_verdict v = nxmem_check_name(factory->name, available, &length);
-  if (v.reason == NXMEM_REASON_UNTERMINATED_NAME && available < NXMEM_NAME_BUF) {
-    v.reason = NXMEM_REASON_UNREADABLE;
-    if (factory->table.name == NULL) v.reason = NXMEM_REASON_NULL_POINTER;
-  }
-  return v;
+  return nxmem_check_fetched_name((uintptr_t)factory->table.name, factory->name, available, &length);
 }
 
 /* Judge one factory. *leave_out is set for one of a newer level on a tier this host does not know; *record says what a refusal is about. */
@@ -118,11 +113,8 @@ static nxmem_verdict judge_factory(listing *l, nx_factory *factory, int *leave_o
     *record = NX_RECORD_NAME;
     return v;
   }
-  v = nxmem_check_tier(factory->table.device.tier);
-  if (v.reason == NXMEM_REASON_NONE || factory->declared_minor <= ceiling_of(l->module)) return v;
-  *leave_out = 1;
-  v.reason = NXMEM_REASON_NONE;
-  return v;
+  *leave_out = nxmem_tier_is_left_out(factory->table.device.tier, factory->declared_minor, ceiling_of(l->module));
+  return *leave_out ? v : nxmem_check_tier(factory->table.device.tier);
 }
 
 /* The core says of a name only which byte of it offends; of a table, which field. */
@@ -172,8 +164,7 @@ static nxmem_result judge_names(listing *l) {
   for (uint32_t i = 0; i < l->owned_count; i++) {
     for (uint32_t j = 0; j < i; j++) {
       const nx_factory *a = &l->owned[i], *b = &l->owned[j];
-      if (!nxmem_same_device(a->table.device, b->table.device) || !nxmem_same_name(a->name, b->name)) continue;
-      return refuse_same_name(l, i, j);
+      if (nxmem_same_mechanism(a->table.device, a->name, b->table.device, b->name)) return refuse_same_name(l, i, j);
     }
   }
   return NXMEM_OK;

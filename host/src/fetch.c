@@ -16,6 +16,7 @@
 
 #include "nxmem/name.h"
 #include "nxmem/prefix.h"
+#include "nxmem/range.h"
 
 /* The pid is taken anew each time: a number kept from before a fork would read another process. */
 size_t nx_fetch_by_readv(void *out, const void *src, size_t bytes) {
@@ -77,19 +78,12 @@ size_t nx_fetch_guarded(void *out, const void *src, size_t bytes) {
   return present_way() == WAY_READV ? nx_fetch_by_readv(out, src, bytes) : nx_fetch_by_memfd(out, src, bytes);
 }
 
-static nxmem_verdict verdict(nxmem_reason reason, uint64_t found, uint64_t needed) {
-  const nxmem_verdict v = {.reason = (uint32_t)reason, .field = 0, .found = found, .needed = needed};
-  return v;
-}
-
 /* What was readable must cover what the table's own size, as far as we know it, makes a reader look at. */
 static nxmem_verdict check_snapshot(const nx_snapshot *snapshot, size_t got, uint32_t full) {
   uint32_t declared;
-  if (got < sizeof declared) return verdict(NXMEM_REASON_UNREADABLE, got, NXMEM_HEADER_BYTES);
+  if (got < sizeof declared) return nxmem_check_readable(got, NXMEM_HEADER_BYTES);
   memcpy(&declared, snapshot->bytes, sizeof declared);
-  const uint32_t extent = nxmem_prefix_extent(declared, full);
-  if (got < extent) return verdict(NXMEM_REASON_UNREADABLE, got, extent);
-  return verdict(NXMEM_REASON_NONE, 0u, 0u);
+  return nxmem_check_readable(got, nxmem_prefix_extent(declared, full));
 }
 
 nxmem_verdict nx_fetch_table(nxmem_fetch_mode mode, const void *src, uint32_t full, nx_snapshot *snapshot,

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "nxmem/count.h"
 #include "nxmem/outcome.h"
 #include "nxmem/unload.h"
 
@@ -19,10 +20,10 @@ uint64_t nx_module_allocations(nx_module *module) {
   const uint32_t count = atomic_load(&nx_allocators.count);
   for (uint32_t i = 0; i < count; i++) {
     nx_allocator *a = (nx_allocator *)(void *)nx_table_at(&nx_allocators, i);
-    const uint32_t state = nxmem_word_state(atomic_load(&a->slot.word));
-    if (state != NXMEM_SLOT_LIVE && state != NXMEM_SLOT_RELEASING) continue;
+    if (!nxmem_is_open(atomic_load(&a->slot.word))) continue;
     if (atomic_load_explicit(&a->module, memory_order_relaxed) != module->slot.self) continue;
-    n += atomic_load(&a->live) + atomic_load(&a->quarantined);
+    n = nxmem_count_add(n, atomic_load(&a->live));
+    n = nxmem_count_add(n, atomic_load(&a->quarantined));
   }
   return n;
 }
@@ -60,10 +61,6 @@ static void note_tally(const nxmem_host_tally *tally, nxmem_unload_info *info) {
   info->host_unpaid_debts = tally->unpaid_debts;
 }
 
-static int is_broken_report(nxmem_verdict v) {
-  return v.reason == NXMEM_REASON_REPORT_SHORT || v.reason == NXMEM_REASON_REPORT_UNWRITTEN;
-}
-
 /*
  * The host's tallies first, then the plugin: with nobody inside once the gate is shut, nothing can begin in the plugin any more that its
  * report would miss. The other way round a call could start work after the report and be gone before the count
@@ -79,7 +76,7 @@ nxmem_verdict nx_gate_ask(nx_module *module, nxmem_unload_info *info) {
   info->plugin_status = nx_take_answer(&answer, &status);
   nxmem_unload_report_take(&report, &info->plugin);
   const nxmem_verdict v = nxmem_judge_unload(info->plugin_status, &info->plugin, &tally);
-  if (is_broken_report(v)) nx_count(&nx_host_of(module->host)->violations);
+  if (nxmem_report_is_broken(v.reason)) nx_count(&nx_host_of(module->host)->violations);
   info->reason = v.reason;
   info->axis = v.field;
   return v;
@@ -117,7 +114,7 @@ static int host_holds_what_stays(const nxmem_unload_info *info) {
 }
 
 static const char *advice_for(nxmem_verdict v, const nxmem_unload_info *info) {
-  if (is_broken_report(v)) return "the plugin's report breaks the contract: report it to its author";
+  if (nxmem_report_is_broken(v.reason)) return "the plugin's report breaks the contract: report it to its author";
   if (v.reason == NXMEM_REASON_PLUGIN_HOLDS && v.found > INT64_MAX)
     return "the plugin counted below zero: report it to its author";
   if (host_holds_what_stays(info))

@@ -11,6 +11,7 @@
 #include "fork.h"
 #include "gate.h"
 #include "nxmem/capability.h"
+#include "nxmem/count.h"
 #include "objects.h"
 
 void nxmem_host_options_default(nxmem_host_options *options) {
@@ -75,16 +76,13 @@ nxmem_result nxmem_host_create(const nxmem_host_options *options, nxmem_host *ou
   return NXMEM_OK;
 }
 
-static uint64_t saturating_add(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
-
-static void add(uint64_t *sum, nx_counter *n) { *sum = saturating_add(*sum, atomic_load(n)); }
+static void add(uint64_t *sum, nx_counter *n) { *sum = nxmem_count_add(*sum, atomic_load(n)); }
 
 static void count_allocators(uint64_t host, nxmem_host_counts *out) {
   const uint32_t count = atomic_load(&nx_allocators.count);
   for (uint32_t i = 0; i < count; i++) {
     nx_allocator *a = (nx_allocator *)(void *)nx_table_at(&nx_allocators, i);
-    const uint32_t state = nxmem_word_state(atomic_load(&a->slot.word));
-    if (state != NXMEM_SLOT_LIVE && state != NXMEM_SLOT_RELEASING) continue;
+    if (!nxmem_is_open(atomic_load(&a->slot.word))) continue;
     if (atomic_load_explicit(&a->host, memory_order_relaxed) != host) continue;
     out->open_allocators++;
     add(&out->live_allocations, &a->live);
@@ -99,8 +97,7 @@ static void count_modules(uint64_t host, nxmem_host_counts *out) {
   const uint32_t count = atomic_load(&nx_modules.count);
   for (uint32_t i = 0; i < count; i++) {
     nx_module *m = nx_module_at(i);
-    const uint32_t state = nxmem_word_state(atomic_load(&m->slot.word));
-    if (state != NXMEM_SLOT_LIVE && state != NXMEM_SLOT_RELEASING) continue;
+    if (!nxmem_is_open(atomic_load(&m->slot.word))) continue;
     if (m->host != host) continue;
     add(&out->quarantined, &m->retained);
     add(&out->quarantined_bytes, &m->retained_bytes);
@@ -117,7 +114,7 @@ nxmem_result nxmem_host_count(nxmem_host handle, nxmem_host_counts *out, nxmem_e
   nxmem_host_counts counts = {
       .open_plugins = atomic_load(&host->open_plugins),
       .contract_violations = atomic_load(&host->violations),
-      .refused_callbacks = saturating_add(atomic_load(&host->refused_callbacks), nx_stray_callbacks()),
+      .refused_callbacks = nxmem_count_add(atomic_load(&host->refused_callbacks), nx_stray_callbacks()),
       .unpaid_debts = atomic_load(&host->unpaid_debts),
       .forced_leaks = atomic_load(&host->forced_leaks),
   };

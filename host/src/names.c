@@ -128,6 +128,12 @@ const char *nxmem_reason_text(uint32_t reason) {
       return "alignment is not a power of two";
     case NXMEM_REASON_SIZE_WRAPS:
       return "size rounded up to its alignment passes 2^64";
+    case NXMEM_REASON_OTHER_ADDRESS:
+      return "the address is not the allocation's";
+    case NXMEM_REASON_OTHER_BYTES:
+      return "the size is not the allocation's";
+    case NXMEM_REASON_OTHER_ALIGNMENT:
+      return "the alignment is not the allocation's";
     case NXMEM_REASON_REPORT_FAILED:
       return "the unload query failed with a status";
     case NXMEM_REASON_REPORT_SHORT:

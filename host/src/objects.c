@@ -11,6 +11,7 @@
 #include "objects.h"
 
 #include "error.h"
+#include "nxmem/count.h"
 #include "nxmem/handle.h"
 #include "nxmem/status.h"
 
@@ -22,7 +23,7 @@ nx_table nx_allocations = NX_TABLE(nx_allocation, 14);
 
 void nx_add(nx_counter *counter, uint64_t amount) {
   uint64_t n = atomic_load(counter);
-  while (!atomic_compare_exchange_weak(counter, &n, n > UINT64_MAX - amount ? UINT64_MAX : n + amount)) {
+  while (!atomic_compare_exchange_weak(counter, &n, nxmem_count_add(n, amount))) {
   }
 }
 
@@ -39,8 +40,7 @@ uint32_t nx_take_answer(const NxmemStatus *answer, NxmemStatus *taken) {
 nx_host *nx_host_of(uint64_t handle) {
   static nx_host nobody;
   nx_slot *slot = nx_table_find(&nx_hosts, handle);
-  if (slot == NULL || nxmem_word_generation(atomic_load(&slot->word)) != nxmem_handle_generation(handle))
-    return &nobody;
+  if (slot == NULL || !nxmem_same_generation(atomic_load(&slot->word), handle)) return &nobody;
   return (nx_host *)(void *)slot;
 }
 nx_module *nx_module_at(uint32_t slot) { return (nx_module *)(void *)nx_table_at(&nx_modules, slot); }
@@ -51,9 +51,8 @@ static nxmem_result forked(nxmem_error *error) {
 
 /* A handle whose slot is being closed, unloaded or opened is busy, not stale: it may come back. */
 static nxmem_result refuse(nxmem_verdict v, const char *kind, nxmem_error *error) {
-  const int in_transit =
-      v.reason == NXMEM_REASON_WRONG_STATE && (v.found == NXMEM_SLOT_RELEASING || v.found == NXMEM_SLOT_ALLOCATING);
-  if (in_transit || v.reason == NXMEM_REASON_IN_USE)
+  const nxmem_presence presence = nxmem_presence_of(v);
+  if (presence != NXMEM_PRESENCE_GONE && presence != NXMEM_PRESENCE_KEPT)
     return nx_fail_verdict(error, NXMEM_ERR_BUSY, v, "the %s is being opened, closed or unloaded", kind);
   return nx_fail_verdict(error, NXMEM_ERR_STALE_HANDLE, v, "the %s handle names nothing that is open", kind);
 }
@@ -85,11 +84,7 @@ nxmem_result nx_plugin_enter(nxmem_plugin handle, nx_module **out, nxmem_error *
   const uint64_t module_word = atomic_load(&module->slot.word); /* E2 */
   /* The handle is looked at again after the pin: if it is live now, its reference holds this very module. */
   v = nxmem_check_claim(atomic_load(&plugin->slot.word), handle.id);
-  if (v.reason == NXMEM_REASON_NONE && nxmem_word_state(module_word) != NXMEM_SLOT_LIVE) {
-    v.reason = NXMEM_REASON_WRONG_STATE;
-    v.found = nxmem_word_state(module_word);
-    v.needed = NXMEM_SLOT_LIVE;
-  }
+  if (v.reason == NXMEM_REASON_NONE) v = nxmem_check_live(module_word);
   if (v.reason == NXMEM_REASON_NONE) {
     *out = module;
     return NXMEM_OK;

@@ -112,6 +112,64 @@ static void test_claim(void **state) {
   nx_assert_verdict(nxmem_check_claim(word, nxmem_handle_make(3, row->claimed)), row->want);
 }
 
+static void test_lost_claim(void **state) {
+  const claim_row *row = *state;
+  const uint64_t word = nxmem_word_make(row->generation, row->users, row->state);
+  nxmem_verdict want = row->want;
+  if (want.reason == NXMEM_REASON_NONE) want.reason = NXMEM_REASON_IN_USE;
+  nx_assert_verdict(nxmem_check_lost_claim(word, nxmem_handle_make(3, row->claimed)), want);
+}
+
+typedef struct presence_row {
+  const char *name;
+  uint32_t generation, users, state; /* the slot's word; the handle's generation is 7 */
+  nxmem_presence want;
+  int same_generation, live, open;
+} presence_row;
+
+static const presence_row presence_rows[] = {
+    {"presence: free", 7, 0, 0, NXMEM_PRESENCE_GONE, 1, 0, 0},
+    {"presence: allocating", 7, 0, 1, NXMEM_PRESENCE_OPENING, 1, 0, 0},
+    {"presence: live", 7, 0, 2, NXMEM_PRESENCE_LIVE, 1, 1, 1},
+    {"presence: live with users", 7, 5, 2, NXMEM_PRESENCE_LIVE, 1, 1, 1},
+    {"presence: releasing", 7, 0, 3, NXMEM_PRESENCE_LEAVING, 1, 0, 1},
+    {"presence: quarantined", 7, 0, 4, NXMEM_PRESENCE_KEPT, 1, 0, 0},
+    {"presence: retired", 7, 0, 5, NXMEM_PRESENCE_GONE, 1, 0, 0},
+    {"presence: queuing", 7, 1, 6, NXMEM_PRESENCE_LEAVING, 1, 0, 0},
+    {"presence: queued", 7, 0, 7, NXMEM_PRESENCE_LEAVING, 1, 0, 0},
+    {"presence: a state nobody knows", 7, 0, 8, NXMEM_PRESENCE_GONE, 1, 0, 0},
+    {"presence: live in a later generation", 8, 0, 2, NXMEM_PRESENCE_GONE, 0, 1, 1},
+    {"presence: releasing in an earlier one", 6, 0, 3, NXMEM_PRESENCE_GONE, 0, 0, 1},
+};
+
+static void test_presence(void **state) {
+  const presence_row *row = *state;
+  const uint64_t word = nxmem_word_make(row->generation, row->users, row->state);
+  const uint64_t handle = nxmem_handle_make(3, 7);
+  assert_int_equal(nxmem_presence_of(nxmem_check_claim(word, handle)), row->want);
+  assert_int_equal(nxmem_same_generation(word, handle), row->same_generation);
+  assert_int_equal(nxmem_check_live(word).reason, row->live ? NXMEM_REASON_NONE : NXMEM_REASON_WRONG_STATE);
+  assert_int_equal(nxmem_is_open(word), row->open);
+}
+
+/* Numbers that look like a state count only behind WRONG_STATE. */
+static void test_presence_by_reason(void **state) {
+  (void)state;
+  for (uint64_t found = 0; found < 256; found++)
+    assert_int_equal(nxmem_presence_of((nxmem_verdict){NXMEM_REASON_STALE_HANDLE, 0, found, 2}), NXMEM_PRESENCE_GONE);
+  assert_int_equal(nxmem_presence_of((nxmem_verdict){NXMEM_REASON_WRONG_STATE, 0, 0x100000003ull, 2}),
+                   NXMEM_PRESENCE_GONE);
+}
+
+static void test_owned(void **state) {
+  (void)state;
+  const uint64_t word = nxmem_word_make(7, 0, NXMEM_SLOT_LIVE);
+  assert_int_equal(nxmem_is_owned(word, NXMEM_SLOT_LIVE, 5, 5), 1);
+  assert_int_equal(nxmem_is_owned(word, NXMEM_SLOT_LIVE, 5, 6), 0);
+  assert_int_equal(nxmem_is_owned(word, NXMEM_SLOT_QUARANTINED, 5, 5), 0);
+  assert_int_equal(nxmem_is_owned(word, 0x102, 5, 5), 0);
+}
+
 typedef struct freed_row {
   const char *name;
   uint32_t generation, users, state;
@@ -160,6 +218,11 @@ int main(void) {
   nx_suite_rows(&suite, ROWS(word_rows), test_word);
   nx_suite_add(&suite, "a word in another state", test_in_state, NULL);
   nx_suite_rows(&suite, ROWS(claim_rows), test_claim);
+  for (size_t i = 0; i < sizeof claim_rows / sizeof claim_rows[0]; i++)
+    nx_suite_add(&suite, nx_name("lost %s", claim_rows[i].name), test_lost_claim, &claim_rows[i]);
+  nx_suite_rows(&suite, ROWS(presence_rows), test_presence);
+  nx_suite_add(&suite, "presence: only a wrong state has one", test_presence_by_reason, NULL);
+  nx_suite_add(&suite, "owned: state and owner", test_owned, NULL);
   nx_suite_rows(&suite, ROWS(freed_rows), test_freed);
   nx_suite_add(&suite, "handles that name no slot", test_handles_that_name_no_slot, NULL);
   nx_suite_add(&suite, "a slot lives its generations out and retires", test_end_of_a_slot, NULL);

@@ -32,6 +32,25 @@ static void test_tier(void **state) {
   nx_assert_verdict(nxmem_check_tier(row->tier), row->want);
 }
 
+typedef struct left_out_row {
+  const char *name;
+  uint32_t tier, declared, ceiling;
+  int want;
+} left_out_row;
+
+static const left_out_row left_out_rows[] = {
+    {"left out: an unknown tier of a newer level", 3, 2, 1, 1},
+    {"left out: an unknown tier of our level", 3, 1, 1, 0},
+    {"left out: an unknown tier of an older level", 3, 0, 1, 0},
+    {"left out: a known tier of a newer level", 2, 2, 1, 0},
+    {"left out: tier 2^32-1 of level 2^32-1", U32_MAX, U32_MAX, U32_MAX - 1, 1},
+};
+
+static void test_left_out(void **state) {
+  const left_out_row *row = *state;
+  assert_int_equal(nxmem_tier_is_left_out(row->tier, row->declared, row->ceiling), row->want);
+}
+
 typedef struct identity_row {
   const char *name;
   uint64_t mechanism;
@@ -87,6 +106,7 @@ static void test_device(void **state) {
 int main(void) {
   nx_suite suite = {0};
   nx_suite_rows(&suite, ROWS(tier_rows), test_tier);
+  nx_suite_rows(&suite, ROWS(left_out_rows), test_left_out);
   nx_suite_rows(&suite, ROWS(identity_rows), test_identity);
   nx_suite_add(&suite, "every pair of six devices", test_device, NULL);
   return nx_suite_run(&suite, "identity");

@@ -72,6 +72,46 @@ static void test_name(void **state) {
   free(block);
 }
 
+typedef struct fetched_row {
+  const char *name;
+  uint64_t address;
+  uint32_t available; /* of 256 letters, with a NUL at `ended` where that is below 256 */
+  uint32_t ended;
+  nxmem_verdict want;
+} fetched_row;
+
+static const fetched_row fetched_rows[] = {
+    {"fetched: a name", 4096, 256, 5, ALLOW},
+    {"fetched: a name at the end of what can be read", 4096, 6, 5, ALLOW},
+    {"fetched: the longest name", 4096, 256, 255, ALLOW},
+    {"fetched: NULL", 0, 0, 256, {NXMEM_REASON_NULL_POINTER, 0, 0, 256}},
+    {"fetched: nothing readable", 4096, 0, 256, {NXMEM_REASON_UNREADABLE, 0, 0, 256}},
+    {"fetched: cut before its NUL", 4096, 5, 5, {NXMEM_REASON_UNREADABLE, 0, 5, 256}},
+    {"fetched: one byte short of endless", 4096, 255, 256, {NXMEM_REASON_UNREADABLE, 0, 255, 256}},
+    {"fetched: endless", 4096, 256, 256, {NXMEM_REASON_UNTERMINATED_NAME, 0, 256, 256}},
+    {"fetched: empty", 4096, 256, 0, {NXMEM_REASON_EMPTY_NAME, 0, 0, 1}},
+};
+
+static void test_fetched(void **state) {
+  const fetched_row *row = *state;
+  uint8_t letters[NXMEM_NAME_BUF + 1];
+  memset(letters, 'n', sizeof letters);
+  letters[row->ended] = 0;
+  uint8_t *block = nx_exact_block(row->available);
+  memcpy(block, letters, row->available);
+  uint32_t length = 0xC5C5u;
+  nx_assert_verdict(nxmem_check_fetched_name(row->address, block, row->available, &length), row->want);
+  assert_int_equal(length, row->want.reason == NXMEM_REASON_NONE ? row->ended : 0xC5C5u);
+  free(block);
+}
+
+static void test_fetched_text(void **state) {
+  (void)state;
+  uint32_t length = 0;
+  nx_assert_verdict(nxmem_check_fetched_name(1, (const uint8_t *)"a\xFF", 3, &length), (nxmem_verdict)BAD(1, 0xFF));
+  nx_assert_verdict(nxmem_check_fetched_name(1, (const uint8_t *)"a\n", 3, &length), (nxmem_verdict)CONTROL(1, 10));
+}
+
 /* Plain letters of every length, with the NUL at the guard page, and without it. */
 static void test_lengths(void **state) {
   (void)state;
@@ -116,6 +156,10 @@ static void test_same(void **state) {
   memcpy(a, row->a, strlen(row->a) + 1);
   memcpy(b, row->b, strlen(row->b) + 1);
   assert_int_equal(nxmem_same_name(a, b), row->same);
+  const NxmemDeviceId here = {1, 0}, there = {1, 1}, elsewhere = {0, 0};
+  assert_int_equal(nxmem_same_mechanism(here, a, here, b), row->same);
+  assert_int_equal(nxmem_same_mechanism(here, a, there, b), 0);
+  assert_int_equal(nxmem_same_mechanism(here, a, elsewhere, b), 0);
   free(a);
   free(b);
 }
@@ -150,6 +194,8 @@ static void test_same_without_nul(void **state) {
 int main(void) {
   nx_suite suite = {0};
   nx_suite_rows(&suite, ROWS(name_rows), test_name);
+  nx_suite_rows(&suite, ROWS(fetched_rows), test_fetched);
+  nx_suite_add(&suite, "fetched: bytes that are no name", test_fetched_text, NULL);
   nx_suite_rows(&suite, ROWS(same_rows), test_same);
   nx_suite_add(&suite, "lengths 1 to 256 at a guard page", test_lengths, NULL);
   nx_suite_add(&suite, "same names of 255 bytes", test_same_at_full_length, NULL);

@@ -83,6 +83,40 @@ static void test_result(void **state) {
                     row->want);
 }
 
+/* Only what was allocated for this very call goes back: never NULL, never what may be another owner's. */
+static void test_hand_back(void **state) {
+  (void)state;
+  for (uint32_t reason = 0; reason < 256; reason++)
+    assert_int_equal(nxmem_may_hand_back(reason), reason >= 61 && reason <= 63);
+}
+
+typedef struct named_row {
+  const char *name;
+  nxmem_named said; /* owner, address, bytes, align */
+  nxmem_verdict want;
+} named_row;
+
+static const named_row named_rows[] = {
+    {"named: all of it", {9, 0x10000, 1000, 64}, ALLOW},
+    {"named: the address alone", {9, 0x10000, 0, 0}, ALLOW},
+    {"named: the size alone", {9, 0x10000, 1000, 0}, ALLOW},
+    {"named: the alignment alone", {9, 0x10000, 0, 64}, ALLOW},
+    {"named: another owner", {8, 0x10000, 1000, 64}, {NXMEM_REASON_OTHER_OWNER, 0, 8, 9}},
+    {"named: owner 0", {0, 0x10000, 1000, 64}, {NXMEM_REASON_OTHER_OWNER, 0, 0, 9}},
+    {"named: the owner comes first", {8, 1, 1, 1}, {NXMEM_REASON_OTHER_OWNER, 0, 8, 9}},
+    {"named: another address", {9, 0x10001, 1, 1}, {NXMEM_REASON_OTHER_ADDRESS, 32, 0x10001, 0x10000}},
+    {"named: no address", {9, 0, 0, 0}, {NXMEM_REASON_OTHER_ADDRESS, 32, 0, 0x10000}},
+    {"named: another size", {9, 0x10000, 999, 1}, {NXMEM_REASON_OTHER_BYTES, 40, 999, 1000}},
+    {"named: another alignment", {9, 0x10000, 1000, 32}, {NXMEM_REASON_OTHER_ALIGNMENT, 48, 32, 64}},
+    {"named: another alignment, no size", {9, 0x10000, 0, 128}, {NXMEM_REASON_OTHER_ALIGNMENT, 48, 128, 64}},
+};
+
+static void test_named(void **state) {
+  const named_row *row = *state;
+  const nxmem_named books = {9, 0x10000, 1000, 64};
+  nx_assert_verdict(nxmem_check_named(&row->said, &books), row->want);
+}
+
 typedef struct fate_row {
   const char *name;
   uint32_t status;
@@ -133,6 +167,17 @@ static const fate_row deallocate_rows[] = {
 static void test_deallocate(void **state) {
   const fate_row *row = *state;
   assert_int_equal(nxmem_judge_deallocate(row->status), row->want);
+}
+
+static void test_why_and_final(void **state) {
+  (void)state;
+  assert_int_equal(nxmem_failure_says_why(0, LIVE), 1);
+  assert_int_equal(nxmem_failure_says_why(0, GONE), 0);
+  assert_int_equal(nxmem_failure_says_why(0, KEPT), 0);
+  assert_int_equal(nxmem_failure_says_why(5, LIVE), 0);
+  assert_int_equal(nxmem_final_fate(GONE), GONE);
+  assert_int_equal(nxmem_final_fate(LIVE), KEPT);
+  assert_int_equal(nxmem_final_fate(KEPT), KEPT);
 }
 
 typedef struct refund_row {
@@ -224,6 +269,9 @@ int main(void) {
   nx_suite_rows(&suite, ROWS(refund_rows), test_refund);
   nx_suite_add(&suite, "each field of a result, loaded once", test_take_result, NULL);
   nx_suite_add(&suite, "each field of an outcome, loaded once", test_take_outcome, NULL);
+  nx_suite_add(&suite, "what may be handed back", test_hand_back, NULL);
+  nx_suite_rows(&suite, ROWS(named_rows), test_named);
+  nx_suite_add(&suite, "where the reason stands, and what cannot stay live", test_why_and_final, NULL);
   nx_suite_add(&suite, "pre-filled values", test_constants, NULL);
   return nx_suite_run(&suite, "outcome");
 }

@@ -45,6 +45,14 @@ static void test_inside(void **state) {
   nx_assert_verdict(nxmem_check_range(row->offset, row->bytes, row->size), row->want);
 }
 
+static void test_readable(void **state) {
+  (void)state;
+  nx_assert_verdict(nxmem_check_readable(8, 8), (nxmem_verdict)ALLOW);
+  nx_assert_verdict(nxmem_check_readable(ALL, 0), (nxmem_verdict)ALLOW);
+  nx_assert_verdict(nxmem_check_readable(7, 8), (nxmem_verdict){NXMEM_REASON_UNREADABLE, 0, 7, 8});
+  nx_assert_verdict(nxmem_check_readable(0, ALL), (nxmem_verdict){NXMEM_REASON_UNREADABLE, 0, 0, ALL});
+}
+
 typedef struct pair_row {
   const char *name;
   uint64_t first, bytes;
@@ -160,6 +168,7 @@ static void test_touched(void **state) {
 int main(void) {
   nx_suite suite = {0};
   nx_suite_rows(&suite, ROWS(inside_rows), test_inside);
+  nx_suite_add(&suite, "as far as could be read", test_readable, NULL);
   nx_suite_rows(&suite, ROWS(whole_rows), test_whole);
   nx_suite_add(&suite, "powers of two are single bits", test_powers, NULL);
   nx_suite_rows(&suite, ROWS(overlap_rows), test_overlap);

@@ -104,10 +104,18 @@ static void test_take(void **state) {
   nx_watch_close(&watch);
 }
 
+static void test_broken(void **state) {
+  (void)state;
+  for (uint32_t reason = 0; reason < 256; reason++)
+    assert_int_equal(nxmem_report_is_broken(reason),
+                     reason == NXMEM_REASON_REPORT_SHORT || reason == NXMEM_REASON_REPORT_UNWRITTEN);
+}
+
 int main(void) {
   nx_suite suite = {0};
   nx_suite_rows(&suite, ROWS(rows), test_unload);
   nx_suite_add(&suite, "two faults in one report", test_two_faults_still_refuse, NULL);
   nx_suite_add(&suite, "each field of a report, loaded once", test_take, NULL);
+  nx_suite_add(&suite, "which refusals break the contract", test_broken, NULL);
   return nx_suite_run(&suite, "unload");
 }

@@ -6,10 +6,10 @@
  * Promise: only an outstanding record of the right owner, mechanism, generation and ticket settles; whatever else arrives changes nothing.
  *
  * A slot's word is LIVE, then QUEUING while the plugin is in enqueue_release, then QUEUED under the ticket it gave. Judge a word as
- * it was loaded and change it by one compare-and-swap from that very value: then two completions of one release cannot both win.
- * While its enqueue runs a record has no ticket yet, so a completion is matched by its allocation alone. Count the thread that
- * enqueues as a user of the slot: a completion that ends in LIVE meanwhile then leaves a slot that nobody can claim before the
- * enqueue has returned.
+ * it was loaded and change it by one compare-and-swap from that very value, step P1 of proofs/models/close_completion.pml: then
+ * two completions of one release cannot both win. While its enqueue runs a record has no ticket yet, so a completion is matched by
+ * its allocation alone. Count the thread that enqueues as a user of the slot: a completion that ends in LIVE meanwhile then leaves
+ * a slot that nobody can claim before the enqueue has returned.
  */
 #ifndef NXMEM_COMPLETION_H
 #define NXMEM_COMPLETION_H
@@ -73,6 +73,8 @@ typedef struct nxmem_release_record {
 /* The slot that a completion names, where a table of `count` records has it. */
 #define NX_SLOT_OF(c) ((c)->allocation_id % NX_TWO_32 - 1)
 #define NX_IN_TABLE(c, count) (0 <= NX_SLOT_OF(c) < (count))
+/* The word of that slot at entry. Asked for at each entry by who runs the contract, also where the table ends before it. */
+#define NX_WORD_BEFORE(r, count, c) (\old(NX_IN_TABLE(c, count) ? (r)[NX_SLOT_OF(c)].word : 0))
 /* clang-format on */
 #endif
 /*
@@ -130,6 +132,7 @@ typedef struct nxmem_release_record {
     ensures loads: \result.reason == NXMEM_REASON_NONE ==>
                    NX_LOADED(0) && NX_LOADED(8) && NX_LOADED(16) && NX_LOADED(24) && NX_LOADED(32) && NX_LOADED(36) &&
                    NX_LOADED(40) && NX_LOADED(48) && NX_LOADED(56) && !NX_LOADED(4);
+    ensures no_more_loads: \forall integer k; 57 <= k < NX_STATUS_AT ==> !NX_LOADED(k);
     ensures status_loads: \result.reason == NXMEM_REASON_NONE ==> NX_STATUS_LOADED(&out->outcome.failure); */
 #endif
 nxmem_verdict nxmem_completion_take(NXMEM_UNTRUSTED NxmemReleaseCompletion *src, NxmemReleaseCompletion *out);
@@ -248,19 +251,19 @@ uint64_t nxmem_word_settled(uint64_t word, nxmem_release_fate fate);
                       records[k].word == \old(records[k].word);
       ensures once: !NX_SETTLES(completion, &records[NX_SLOT_OF(completion)], owner);
       ensures gone: NX_SAYS_GONE(completion->outcome.failure.code, completion->outcome.state) &&
-                    NX_WORD_GENERATION(\old(records[NX_SLOT_OF(completion)].word)) < 4294967295 ==>
+                    NX_WORD_GENERATION(NX_WORD_BEFORE(records, count, completion)) < 4294967295 ==>
                     records[NX_SLOT_OF(completion)].word ==
-                    (NX_WORD_GENERATION(\old(records[NX_SLOT_OF(completion)].word)) + 1) * NX_TWO_32 + NXMEM_SLOT_FREE;
+                    (NX_WORD_GENERATION(NX_WORD_BEFORE(records, count, completion)) + 1) * NX_TWO_32 + NXMEM_SLOT_FREE;
       ensures retired: NX_SAYS_GONE(completion->outcome.failure.code, completion->outcome.state) &&
-                       NX_WORD_GENERATION(\old(records[NX_SLOT_OF(completion)].word)) == 4294967295 ==>
+                       NX_WORD_GENERATION(NX_WORD_BEFORE(records, count, completion)) == 4294967295 ==>
                        records[NX_SLOT_OF(completion)].word == 4294967295 * NX_TWO_32 + NXMEM_SLOT_RETIRED;
       ensures live: NX_SAYS_LIVE(completion->outcome.failure.code, completion->outcome.state) ==>
                     records[NX_SLOT_OF(completion)].word ==
-                    \old(records[NX_SLOT_OF(completion)].word) / 256 * 256 + NXMEM_SLOT_LIVE;
+                    NX_WORD_BEFORE(records, count, completion) / 256 * 256 + NXMEM_SLOT_LIVE;
       ensures quarantined: !NX_SAYS_GONE(completion->outcome.failure.code, completion->outcome.state) &&
                            !NX_SAYS_LIVE(completion->outcome.failure.code, completion->outcome.state) ==>
                            records[NX_SLOT_OF(completion)].word ==
-                           \old(records[NX_SLOT_OF(completion)].word) / 256 * 256 + NXMEM_SLOT_QUARANTINED;
+                           NX_WORD_BEFORE(records, count, completion) / 256 * 256 + NXMEM_SLOT_QUARANTINED;
     complete behaviors;
     disjoint behaviors; */
 nxmem_verdict nxmem_settle(nxmem_release_record *records, uint32_t count, uint64_t owner,

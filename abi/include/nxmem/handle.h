@@ -38,6 +38,19 @@ typedef enum nxmem_slot_state {
 #define NX_WORD_USERS(w) ((w) / 256 % 16777216)
 #define NX_WORD_STATE(w) ((w) % 256)
 #define NX_SAME_GENERATION(w, h) (NX_WORD_GENERATION(w) == (h) / NX_TWO_32)
+#define NX_CLAIMABLE(w, h) \
+  (NX_SAME_GENERATION(w, h) && NX_WORD_STATE(w) == NXMEM_SLOT_LIVE && NX_WORD_USERS(w) == 0)
+/* What nxmem_check_claim answers where it refuses. */
+#define NX_CLAIM_REFUSED(v, w, h) \
+  ((!NX_SAME_GENERATION(w, h) ==> \
+    NX_VERDICT_IS(v, NXMEM_REASON_STALE_HANDLE, 0, (h) / NX_TWO_32, NX_WORD_GENERATION(w))) && \
+   (NX_SAME_GENERATION(w, h) && NX_WORD_STATE(w) != NXMEM_SLOT_LIVE ==> \
+    NX_VERDICT_IS(v, NXMEM_REASON_WRONG_STATE, 0, NX_WORD_STATE(w), NXMEM_SLOT_LIVE)) && \
+   (NX_SAME_GENERATION(w, h) && NX_WORD_STATE(w) == NXMEM_SLOT_LIVE ==> \
+    NX_VERDICT_IS(v, NXMEM_REASON_IN_USE, 0, NX_WORD_USERS(w), 0)))
+/* States that a claim finds an object in which is on its way out, or waits for its completion. */
+#define NX_LEAVING(state) \
+  ((state) == NXMEM_SLOT_RELEASING || (state) == NXMEM_SLOT_QUEUING || (state) == NXMEM_SLOT_QUEUED)
 /* clang-format on */
 #endif
 /* slot below 2^32 - 1. */
@@ -86,6 +99,37 @@ uint32_t nxmem_word_users(uint64_t word);
     ensures bounded: \result <= 255; */
 uint32_t nxmem_word_state(uint64_t word);
 
+/* 1 where the slot is still in the generation that the handle names, whatever its state. */
+/*@ assigns \nothing;
+    ensures boolean: \result == 0 || \result == 1;
+    ensures exact: \result == 1 <==> NX_SAME_GENERATION(word, handle); */
+int nxmem_same_generation(uint64_t word, uint64_t handle);
+
+/* 1 where the slot's object is counted as open: LIVE, or RELEASING, from where it may come back. */
+/*@ assigns \nothing;
+    ensures boolean: \result == 0 || \result == 1;
+    ensures exact: \result == 1 <==>
+                   NX_WORD_STATE(word) == NXMEM_SLOT_LIVE || NX_WORD_STATE(word) == NXMEM_SLOT_RELEASING; */
+int nxmem_is_open(uint64_t word);
+
+/* 1 where the slot is in that state and its object belongs to the owner that is asked for. */
+/*@ assigns \nothing;
+    ensures boolean: \result == 0 || \result == 1;
+    ensures exact: \result == 1 <==> NX_WORD_STATE(word) == state && owner == needed_owner; */
+int nxmem_is_owned(uint64_t word, uint32_t state, uint64_t owner, uint64_t needed_owner);
+
+/* WRONG_STATE unless the slot is LIVE. */
+/*@ assigns \nothing;
+    behavior live:
+      assumes live: NX_WORD_STATE(word) == NXMEM_SLOT_LIVE;
+      ensures accepted: NX_ACCEPTED(\result);
+    behavior not_live:
+      assumes other_state: NX_WORD_STATE(word) != NXMEM_SLOT_LIVE;
+      ensures refused: NX_VERDICT_IS(\result, NXMEM_REASON_WRONG_STATE, 0, NX_WORD_STATE(word), NXMEM_SLOT_LIVE);
+    complete behaviors;
+    disjoint behaviors; */
+nxmem_verdict nxmem_check_live(uint64_t word);
+
 /* The word in another state, at most 255; generation and users stay. */
 /*@ requires state_fits: state <= 255;
     assigns \nothing;
@@ -123,10 +167,62 @@ uint64_t nxmem_word_in_state(uint64_t word, uint32_t state);
 nxmem_verdict nxmem_check_claim(uint64_t word, uint64_t handle);
 
 /*
- * The word of a slot that becomes free: the next generation and FREE, or RETIRED with the same one where it would
- * wrap.
+ * Why a claim was lost that nxmem_check_claim had allowed: as it judges the word now, and IN_USE where it would allow it
+ * again (somebody had it in between and gave it back). Never an acceptance.
  */
 /*@ assigns \nothing;
+    behavior refused_now:
+      assumes moved: !NX_CLAIMABLE(word, handle);
+      ensures refused: NX_CLAIM_REFUSED(\result, word, handle);
+    behavior given_back:
+      assumes claimable: NX_CLAIMABLE(word, handle);
+      ensures in_use: NX_VERDICT_IS(\result, NXMEM_REASON_IN_USE, 0, 0, 0);
+    complete behaviors;
+    disjoint behaviors; */
+nxmem_verdict nxmem_check_lost_claim(uint64_t word, uint64_t handle);
+
+/* What there is of the object that a claim asked for. */
+typedef enum nxmem_presence {
+  NXMEM_PRESENCE_GONE = 0,    /* another generation, or no object in the slot */
+  NXMEM_PRESENCE_OPENING = 1, /* the plugin is being asked for it */
+  NXMEM_PRESENCE_LIVE = 2,    /* with or without users */
+  NXMEM_PRESENCE_LEAVING = 3, /* being released, or its release is queued: it may come back */
+  NXMEM_PRESENCE_KEPT = 4     /* quarantined */
+} nxmem_presence;
+
+/* What nxmem_check_claim's verdict says of the object. */
+/*@ assigns \nothing;
+    behavior live:
+      assumes live: claim.reason == NXMEM_REASON_NONE || claim.reason == NXMEM_REASON_IN_USE;
+      ensures presence: \result == NXMEM_PRESENCE_LIVE;
+    behavior opening:
+      assumes opening: claim.reason == NXMEM_REASON_WRONG_STATE && claim.found == NXMEM_SLOT_ALLOCATING;
+      ensures presence: \result == NXMEM_PRESENCE_OPENING;
+    behavior leaving:
+      assumes leaving: claim.reason == NXMEM_REASON_WRONG_STATE && NX_LEAVING(claim.found);
+      ensures presence: \result == NXMEM_PRESENCE_LEAVING;
+    behavior kept:
+      assumes kept: claim.reason == NXMEM_REASON_WRONG_STATE && claim.found == NXMEM_SLOT_QUARANTINED;
+      ensures presence: \result == NXMEM_PRESENCE_KEPT;
+    behavior gone:
+      assumes other_reason: claim.reason != NXMEM_REASON_NONE && claim.reason != NXMEM_REASON_IN_USE;
+      assumes other_state: claim.reason == NXMEM_REASON_WRONG_STATE ==>
+                           claim.found != NXMEM_SLOT_ALLOCATING && !NX_LEAVING(claim.found) &&
+                           claim.found != NXMEM_SLOT_QUARANTINED;
+      ensures presence: \result == NXMEM_PRESENCE_GONE;
+    complete behaviors;
+    disjoint behaviors; */
+nxmem_presence nxmem_presence_of(nxmem_verdict claim);
+
+/*
+ * The word of a slot that becomes free: the next generation and FREE, or RETIRED with the same one where it would
+ * wrap. So no handle that ever named the slot can be claimed through it again.
+ */
+/*@ assigns \nothing;
+    ensures moved_on: NX_WORD_GENERATION(\result) > NX_WORD_GENERATION(word) ||
+                      NX_WORD_STATE(\result) == NXMEM_SLOT_RETIRED;
+    ensures not_live: NX_WORD_STATE(\result) != NXMEM_SLOT_LIVE;
+    ensures nobody: NX_WORD_USERS(\result) == 0;
     behavior next_generation:
       assumes room: NX_WORD_GENERATION(word) < 4294967295;
       ensures exact: \result == (NX_WORD_GENERATION(word) + 1) * NX_TWO_32 + NXMEM_SLOT_FREE;

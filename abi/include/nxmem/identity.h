@@ -34,6 +34,15 @@ extern "C" {
     disjoint behaviors; */
 nxmem_verdict nxmem_check_tier(uint32_t tier);
 
+/*
+ * 1 where a factory is released and left out instead of refused: its tier is unknown, and it declares a level above the
+ * ceiling, so that it may know tiers which we do not.
+ */
+/*@ assigns \nothing;
+    ensures boolean: \result == 0 || \result == 1;
+    ensures exact: \result == 1 <==> tier > 2 && declared_minor > ceiling; */
+int nxmem_tier_is_left_out(uint32_t tier, uint32_t declared_minor, uint32_t ceiling);
+
 /* 1 where tier and index agree. */
 /*@ assigns \nothing;
     ensures boolean: \result == 0 || \result == 1;

@@ -115,6 +115,62 @@ void nxmem_alloc_result_take(NXMEM_UNTRUSTED NxmemAllocResult *src, NxmemAllocRe
 nxmem_verdict nxmem_check_alloc_result(uint64_t address, uint64_t owned_bytes, uint64_t mapped_bytes, uint64_t bytes,
                                        uint64_t align, uint64_t owned_total, uint64_t mapped_total);
 
+/*
+ * May an address that nxmem_check_alloc_result refused for `reason` be handed back, once? Misaligned, wrapping and too
+ * large ones: the plugin did allocate them for this call. Never a NULL one, nor one refused for another reason: it may be
+ * another owner's memory. 1 or 0.
+ */
+/*@ assigns \nothing;
+    ensures boolean: \result == 0 || \result == 1;
+    ensures exact: \result == 1 <==> reason == NXMEM_REASON_MISALIGNED_ADDRESS ||
+                   reason == NXMEM_REASON_WRAPPING_ADDRESS || reason == NXMEM_REASON_TOTAL_TOO_LARGE; */
+int nxmem_may_hand_back(uint32_t reason);
+
+/* An allocation as a caller names it, or as the books have it. */
+typedef struct nxmem_named {
+  uint64_t owner; /* the host's own identity of its allocator */
+  uint64_t address;
+  uint64_t bytes; /* 0: the caller does not say */
+  uint64_t align; /* 0: the caller does not say */
+} nxmem_named;
+
+#ifdef __FRAMAC__
+/* clang-format off */
+#define NX_NAMED_OWNER(n, b) ((n)->owner == (b)->owner)
+#define NX_NAMED_ADDRESS(n, b) (NX_NAMED_OWNER(n, b) && (n)->address == (b)->address)
+#define NX_NAMED_BYTES(n, b) (NX_NAMED_ADDRESS(n, b) && ((n)->bytes == 0 || (n)->bytes == (b)->bytes))
+/* clang-format on */
+#endif
+/*
+ * Does what the caller says about an allocation agree with the books? OTHER_OWNER, OTHER_ADDRESS, OTHER_BYTES,
+ * OTHER_ALIGNMENT, in that order. Judged before a slot is claimed, so that a wrong word changes nothing.
+ */
+/*@ requires named_readable: \valid_read(named);
+    requires books_readable: \valid_read(books);
+    assigns \nothing;
+    behavior other_owner:
+      assumes differs: !NX_NAMED_OWNER(named, books);
+      ensures refused: NX_VERDICT_IS(\result, NXMEM_REASON_OTHER_OWNER, 0, named->owner, books->owner);
+    behavior other_address:
+      assumes before: NX_NAMED_OWNER(named, books);
+      assumes differs: named->address != books->address;
+      ensures refused: NX_VERDICT_IS(\result, NXMEM_REASON_OTHER_ADDRESS, 32, named->address, books->address);
+    behavior other_bytes:
+      assumes before: NX_NAMED_ADDRESS(named, books);
+      assumes differs: named->bytes != 0 && named->bytes != books->bytes;
+      ensures refused: NX_VERDICT_IS(\result, NXMEM_REASON_OTHER_BYTES, 40, named->bytes, books->bytes);
+    behavior other_alignment:
+      assumes before: NX_NAMED_BYTES(named, books);
+      assumes differs: named->align != 0 && named->align != books->align;
+      ensures refused: NX_VERDICT_IS(\result, NXMEM_REASON_OTHER_ALIGNMENT, 48, named->align, books->align);
+    behavior same:
+      assumes before: NX_NAMED_BYTES(named, books);
+      assumes alignment: named->align == 0 || named->align == books->align;
+      ensures accepted: NX_ACCEPTED(\result);
+    complete behaviors;
+    disjoint behaviors; */
+nxmem_verdict nxmem_check_named(const nxmem_named *named, const nxmem_named *books);
+
 /* What a release's answer makes of the allocation. */
 typedef enum nxmem_release_fate {
   NXMEM_FATE_GONE = 0,       /* settled: the charge may be refunded */
@@ -163,6 +219,23 @@ nxmem_release_fate nxmem_judge_deallocate(uint32_t status_code);
     disjoint behaviors; */
 nxmem_release_fate nxmem_judge_release(uint32_t status_code, uint32_t state);
 
+/*
+ * 1 where the outcome's own `failure`, not the status, says why an allocation is still live: the status was OK.
+ */
+/*@ assigns \nothing;
+    ensures boolean: \result == 0 || \result == 1;
+    ensures exact: \result == 1 <==> status_code == 0 && fate == NXMEM_FATE_LIVE; */
+int nxmem_failure_says_why(uint32_t status_code, nxmem_release_fate fate);
+
+/*
+ * The fate of an allocation that cannot stay live, because its allocator closes or its address was refused: gone where it is
+ * gone, else quarantined.
+ */
+/*@ assigns \nothing;
+    ensures gone: fate == NXMEM_FATE_GONE ==> \result == NXMEM_FATE_GONE;
+    ensures kept: fate != NXMEM_FATE_GONE ==> \result == NXMEM_FATE_QUARANTINED; */
+nxmem_release_fate nxmem_final_fate(nxmem_release_fate fate);
+
 /* Copy an outcome that the plugin may still be writing, each field once; its status through nxmem_status_take. */
 #ifdef NXMEM_QUIET_WORLD
 /*@ requires src_readable: \valid_read(src);
@@ -185,6 +258,7 @@ nxmem_release_fate nxmem_judge_release(uint32_t status_code, uint32_t state);
     assigns *out, NX_LEDGER;
     ensures failure_text: NX_MESSAGE_ENDED(&out->failure);
     ensures loads: NX_LOADED(0) && NX_LOADED(4) && NX_LOADED(8) && NX_LOADED(16) && NX_LOADED(24);
+    ensures no_more_loads: \forall integer k; 25 <= k < NX_STATUS_AT ==> !NX_LOADED(k);
     ensures status_loads: NX_STATUS_LOADED(&out->failure); */
 #endif
 void nxmem_outcome_take(NXMEM_UNTRUSTED NxmemReleaseOutcome *src, NxmemReleaseOutcome *out);

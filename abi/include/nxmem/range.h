@@ -39,6 +39,18 @@ int nxmem_is_power_of_two(uint64_t value);
     ensures exact: \result == 1 <==> NX_WHOLE_RANGE(first, bytes); */
 int nxmem_range_is_whole(uint64_t first, uint64_t bytes);
 
+/* UNREADABLE where fewer bytes could be read than are needed. */
+/*@ assigns \nothing;
+    behavior enough:
+      assumes covers: readable >= needed;
+      ensures accepted: NX_ACCEPTED(\result);
+    behavior cut:
+      assumes ends_early: readable < needed;
+      ensures refused: NX_VERDICT_IS(\result, NXMEM_REASON_UNREADABLE, 0, readable, needed);
+    complete behaviors;
+    disjoint behaviors; */
+nxmem_verdict nxmem_check_readable(uint64_t readable, uint64_t needed);
+
 /*
  * Does offset + bytes stay inside an object of `size` bytes? OFFSET_OUTSIDE, then BYTES_OUTSIDE; the fields are those of
  * NxmemRangeRequest.

@@ -145,6 +145,12 @@ void nxmem_unload_report_take(NXMEM_UNTRUSTED NxmemUnloadReport *src, NxmemUnloa
     disjoint behaviors; */
 nxmem_verdict nxmem_judge_unload(uint32_t status_code, const NxmemUnloadReport *report, const nxmem_host_tally *host);
 
+/* 1 where nxmem_judge_unload refused for a report that breaks the contract: short, or left unwritten. */
+/*@ assigns \nothing;
+    ensures boolean: \result == 0 || \result == 1;
+    ensures exact: \result == 1 <==> reason == NXMEM_REASON_REPORT_SHORT || reason == NXMEM_REASON_REPORT_UNWRITTEN; */
+int nxmem_report_is_broken(uint32_t reason);
+
 #ifdef __cplusplus
 }
 #endif

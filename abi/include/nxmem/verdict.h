@@ -86,8 +86,11 @@ typedef enum nxmem_reason {
   NXMEM_REASON_WRAPPING_ADDRESS = 62,   /* the end is not below 2^64. found: address; needed: bytes */
   NXMEM_REASON_TOTAL_TOO_LARGE = 63, /* field: offset of the count; found: count; needed: what still fits under 2^63 */
   NXMEM_REASON_ZERO_BYTES = 64,
-  NXMEM_REASON_BAD_ALIGNMENT = 65, /* found: alignment */
-  NXMEM_REASON_SIZE_WRAPS = 66,    /* found: bytes; needed: alignment */
+  NXMEM_REASON_BAD_ALIGNMENT = 65,   /* found: alignment */
+  NXMEM_REASON_SIZE_WRAPS = 66,      /* found: bytes; needed: alignment */
+  NXMEM_REASON_OTHER_ADDRESS = 67,   /* found, needed: addresses */
+  NXMEM_REASON_OTHER_BYTES = 68,     /* found, needed: sizes */
+  NXMEM_REASON_OTHER_ALIGNMENT = 69, /* found, needed: alignments */
 
   /* unload.h */
   NXMEM_REASON_REPORT_FAILED = 70,    /* found: the status code */
@@ -117,7 +120,7 @@ typedef enum nxmem_reason {
   NXMEM_REASON_OFFSET_OUTSIDE = 95, /* found: offset; needed: at most, the size */
   NXMEM_REASON_BYTES_OUTSIDE = 96,  /* found: bytes; needed: at most, what is left behind the offset */
 
-  /* The host's own observation, so that one vocabulary serves: memory that could not be read. */
+  /* Memory that could not be read: the host observes how far it got, range.h and name.h judge. */
   NXMEM_REASON_UNREADABLE = 100 /* found: readable bytes; needed: bytes */
 } nxmem_reason;
 
