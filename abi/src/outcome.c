@@ -103,4 +103,6 @@ void nxmem_settle_refund(uint64_t reported, uint64_t charged, uint64_t residual,
   const uint64_t beyond = reported - out->from_charge;
   out->from_residual = beyond < residual ? beyond : residual;
   out->excess = beyond - out->from_residual;
+  out->credited = out->from_charge + out->from_residual;
+  out->residual = nxmem_count_add(residual - out->from_residual, out->left);
 }

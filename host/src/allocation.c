@@ -101,8 +101,8 @@ static void refund(nx_allocator *a, nx_allocation *record, uint64_t reported) {
   uint64_t residual = atomic_load(&a->residual);
   do {
     nxmem_settle_refund(reported, get(&record->mapped), residual, &split);
-  } while (!atomic_compare_exchange_weak(&a->residual, &residual, residual - split.from_residual + split.left));
-  atomic_fetch_sub(&a->mapped, split.from_charge + split.from_residual);
+  } while (!atomic_compare_exchange_weak(&a->residual, &residual, split.residual));
+  atomic_fetch_sub(&a->mapped, split.credited);
   atomic_fetch_sub(&a->owned, get(&record->owned));
   if (split.excess != 0) count_violation(a);
 }

@@ -183,32 +183,36 @@ static void test_why_and_final(void **state) {
 typedef struct refund_row {
   const char *name;
   uint64_t reported, charged, residual;
-  nxmem_refund want; /* from charge, from residual, left, excess */
+  nxmem_refund want; /* from charge, from residual, left, excess, credited, residual */
 } refund_row;
 
 static const refund_row refund_rows[] = {
-    {"refund: nothing of nothing", 0, 0, 0, {0, 0, 0, 0}},
-    {"refund: exactly the charge", 100, 100, 0, {100, 0, 0, 0}},
-    {"refund: less than the charge", 60, 100, 0, {60, 0, 40, 0}},
-    {"refund: nothing reported", 0, 100, 50, {0, 0, 100, 0}},
-    {"refund: charge and some residual", 120, 100, 50, {100, 20, 0, 0}},
-    {"refund: charge and all residual", 150, 100, 50, {100, 50, 0, 0}},
-    {"refund: one byte beyond both", 151, 100, 50, {100, 50, 0, 1}},
-    {"refund: beyond the charge without residual", 101, 100, 0, {100, 0, 0, 1}},
-    {"refund: 2^64-1 reported", ALL, 100, 50, {100, 50, 0, ALL - 150}},
-    {"refund: 2^64-1 of nothing", ALL, 0, 0, {0, 0, 0, ALL}},
-    {"refund: everything 2^64-1", ALL, ALL, ALL, {ALL, 0, 0, 0}},
-    {"refund: only residual", 40, 0, 50, {0, 40, 0, 0}},
+    {"refund: nothing of nothing", 0, 0, 0, {0, 0, 0, 0, 0, 0}},
+    {"refund: exactly the charge", 100, 100, 0, {100, 0, 0, 0, 100, 0}},
+    {"refund: less than the charge", 60, 100, 0, {60, 0, 40, 0, 60, 40}},
+    {"refund: nothing reported", 0, 100, 50, {0, 0, 100, 0, 0, 150}},
+    {"refund: charge and some residual", 120, 100, 50, {100, 20, 0, 0, 120, 30}},
+    {"refund: charge and all residual", 150, 100, 50, {100, 50, 0, 0, 150, 0}},
+    {"refund: one byte beyond both", 151, 100, 50, {100, 50, 0, 1, 150, 0}},
+    {"refund: beyond the charge without residual", 101, 100, 0, {100, 0, 0, 1, 100, 0}},
+    {"refund: 2^64-1 reported", ALL, 100, 50, {100, 50, 0, ALL - 150, 150, 0}},
+    {"refund: 2^64-1 of nothing", ALL, 0, 0, {0, 0, 0, ALL, 0, 0}},
+    {"refund: everything 2^64-1", ALL, ALL, ALL, {ALL, 0, 0, 0, ALL, ALL}},
+    {"refund: only residual", 40, 0, 50, {0, 40, 0, 0, 40, 10}},
+    {"refund: nothing reported, the residual is full", 0, 1, ALL, {0, 0, 1, 0, 0, ALL}},
+    {"refund: the residual becomes 2^64-1", 0, 5, ALL - 5, {0, 0, 5, 0, 0, ALL}},
 };
 
 static void test_refund(void **state) {
   const refund_row *row = *state;
-  nxmem_refund got = {7, 7, 7, 7};
+  nxmem_refund got = {7, 7, 7, 7, 7, 7};
   nxmem_settle_refund(row->reported, row->charged, row->residual, &got);
   assert_int_equal(got.from_charge, row->want.from_charge);
   assert_int_equal(got.from_residual, row->want.from_residual);
   assert_int_equal(got.left, row->want.left);
   assert_int_equal(got.excess, row->want.excess);
+  assert_int_equal(got.credited, row->want.credited);
+  assert_int_equal(got.residual, row->want.residual);
 }
 
 static void test_take_result(void **state) {

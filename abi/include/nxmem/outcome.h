@@ -269,6 +269,8 @@ typedef struct nxmem_refund {
   uint64_t from_residual; /* credited against bytes that earlier releases of this allocator left mapped */
   uint64_t left;          /* of this allocation's charge: stays, joins the residual */
   uint64_t excess;        /* reported beyond both: never credited, a violation when not 0 */
+  uint64_t credited;      /* from_charge + from_residual: what the mapped total falls by */
+  uint64_t residual;      /* what releases of this allocator leave mapped from now on; at most 2^64-1 */
 } nxmem_refund;
 
 /*
@@ -283,7 +285,12 @@ typedef struct nxmem_refund {
     ensures charge_is_split: out->from_charge + out->left == charged;
     ensures from_residual: out->from_residual == (reported - out->from_charge < residual ? reported - out->from_charge
                                                                                          : residual);
-    ensures report_is_split: out->from_charge + out->from_residual + out->excess == reported; */
+    ensures report_is_split: out->from_charge + out->from_residual + out->excess == reported;
+    ensures credited: out->credited == out->from_charge + out->from_residual;
+    ensures residual: residual - out->from_residual + out->left <= 0xFFFFFFFFFFFFFFFF ==>
+                      out->residual == residual - out->from_residual + out->left;
+    ensures residual_full: residual - out->from_residual + out->left > 0xFFFFFFFFFFFFFFFF ==>
+                           out->residual == 0xFFFFFFFFFFFFFFFF; */
 void nxmem_settle_refund(uint64_t reported, uint64_t charged, uint64_t residual, nxmem_refund *out);
 
 #ifdef __cplusplus
