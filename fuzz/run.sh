@@ -7,11 +7,13 @@ targets=$(cd "$root/fuzz/targets" && printf '%s ' *.c | sed 's/\.c / /g')
 
 usage() {
   cat <<END
-usage: fuzz/run.sh TARGET SECONDS [--engine libfuzzer|afl] [--jobs N]
+usage: fuzz/run.sh TARGET SECONDS [--engine libfuzzer|afl|contract] [--jobs N]
 
 TARGET    one of: $targets
 SECONDS   how long the campaign runs, the build not counted
---engine  libfuzzer (default; with AddressSanitizer and UndefinedBehaviorSanitizer) or afl (AFL++, persistent mode)
+--engine  libfuzzer (default; with AddressSanitizer and UndefinedBehaviorSanitizer), afl (AFL++, persistent mode), or, for
+          the target core alone, contract (libFuzzer and AddressSanitizer around the core with its proved contracts
+          compiled in: each clause that is false is a finding)
 --jobs    fuzzing processes side by side (default 1); they share what they find
 
 The corpus grows in build/fuzz/ENGINE/TARGET/corpus, inputs that fail land in .../findings, the engine's own words in
@@ -42,7 +44,10 @@ done
 ((${#words[@]} == 2)) || { usage >&2; exit 2; }
 target=${words[0]} seconds=${words[1]}
 [[ " $targets" == *" $target "* ]] || die "no target '$target'; there are: $targets" 2
-[[ $engine == libfuzzer || $engine == afl ]] || die "no engine '$engine'; there are: libfuzzer afl" 2
+[[ $engine == libfuzzer || $engine == afl || $engine == contract ]] ||
+  die "no engine '$engine'; there are: libfuzzer afl contract" 2
+[[ $engine != contract || $target == core ]] ||
+  die "the engine contract runs the target core and no other: only the core has contracts" 2
 is_count "$seconds" || die "'$seconds' is no number of seconds" 2
 is_count "$jobs" || die "'$jobs' is no number of jobs" 2
 
@@ -50,6 +55,9 @@ is_count "$jobs" || die "'$jobs' is no number of jobs" 2
 
 work=$root/build/fuzz/$engine/$target
 binary=$root/build/$engine/bin/fuzz_$target
+[[ $engine != contract ]] || binary=$root/build/contract/contract_fuzz
+inputs=("$root/fuzz/seeds/$target" "$root/fuzz/found/$target")
+[[ ! -d $root/fuzz/corpus/$target ]] || inputs+=("$root/fuzz/corpus/$target")
 mkdir -p "$work/corpus" "$work/findings" "$work/log"
 find "$work/log" -mindepth 1 -delete
 
@@ -59,6 +67,10 @@ export AFL_QUIET=1 AFL_NO_UI=1 AFL_SKIP_CPUFREQ=1 AFL_NO_AFFINITY=1 AFL_I_DONT_C
 
 build() {
   cd "$root"
+  if [[ $engine == contract ]]; then
+    fuzz/contract/build.sh --root "$root" --out build/contract --fuzzer --jobs "$(nproc)"
+    return
+  fi
   cmake --preset "$engine" && cmake --build "build/$engine" --target "fuzz_$target" -j "$(nproc)"
 }
 echo "fuzz $target: building build/$engine"
@@ -85,7 +97,7 @@ libfuzzer_job() {
     NXMEM_FUZZ_COUNTER=$work/log/counter.$job UBSAN_OPTIONS=print_stacktrace=1 \
       "$binary" -max_total_time="$left" -timeout=10 -rss_limit_mb=2048 -reload=1 -print_final_stats=1 \
       -dict="$root/fuzz/dict/$target.dict" -artifact_prefix="$work/findings/" \
-      "$work/corpus" "$root/fuzz/seeds/$target" "$root/fuzz/found/$target" >>"$work/log/job.$job" 2>&1 || code=$?
+      "$work/corpus" "${inputs[@]}" >>"$work/log/job.$job" 2>&1 || code=$?
     ((code != 0 && code != 72)) || return 0
     found=$((found + 1))
   done
@@ -104,6 +116,13 @@ libfuzzer_edges() {
 libfuzzer_findings() { count_findings; }
 libfuzzer_finish() { :; }
 
+# ---- The contracts, under libFuzzer ----------------------------------------------------------------------------------
+
+contract_start() { libfuzzer_start; }
+contract_edges() { libfuzzer_edges; }
+contract_findings() { libfuzzer_findings; }
+contract_finish() { libfuzzer_finish; }
+
 # ---- AFL++ -----------------------------------------------------------------------------------------------------------
 
 keep() { cp "$1" "$2-$(sha1sum <"$1" | cut -c 1-40)"; }
@@ -114,7 +133,7 @@ afl_stage() {
   local input
   rm -rf "$work/in" "$work/out"
   mkdir -p "$work/in" "$work/out"
-  find "$root/fuzz/seeds/$target" "$root/fuzz/found/$target" "$work/corpus" -type f ! -name '.*' -size +0 \
+  find "${inputs[@]}" "$work/corpus" -type f ! -name '.*' -size +0 \
     -exec cp -t "$work/in" {} +
   for input in "$work/in"/*; do
     goes_through "$input" && continue
@@ -188,7 +207,7 @@ finished=1
 execs=$(count_execs)
 findings=$("${engine}_findings")
 ((execs > 0)) || { tail -n 20 "$work"/log/job.* >&2; die "nothing ran; the engine's words are in $work/log"; }
-grep -ah '^ORACLE' "$work"/log/job.* 2>/dev/null | sort | uniq -c | head -n 10 || true
+grep -ahE '^(ORACLE|DRIVER)' "$work"/log/job.* 2>/dev/null | sort | uniq -c | head -n 10 || true
 ((findings == 0)) || echo "findings: $work/findings (run one again: $binary FILE, or build/asan/bin/fuzz_$target FILE)"
 echo "fuzz $target: $execs execs, $(rate "$execs" "$spent")/s, $("${engine}_edges") edges, $findings findings"
 ((findings == 0))

@@ -48,13 +48,23 @@ fi
 includes=(-I"$root/abi/include" -I"$root/fuzz/support" -I"$root/fuzz/oracle" -I"$root/fuzz/targets" -I"$here")
 flags=(-std=c11 -g1 -Wall -Wextra -Wpedantic -Werror "${includes[@]}")
 
-# translated SOURCE OPTIMISATION. Translated code is a machine's: no warnings about it.
+# What a translated file is made from, apart from itself.
+surroundings() { cat "$root"/abi/include/*.h "$root"/abi/include/nxmem/*.h "$root"/abi/src/*.h "$here"/*.{py,sh} | sha256sum; }
+
+# translated SOURCE OPTIMISATION. What was made from the same before is kept. Translated code is a machine's: of warnings
+# only those that would mean a wrong translation.
 translated() {
-  local name
+  local name made
   name=$(basename "$1" .c)
+  made="$around $2 $sanitize $(sha256sum <"$root/$1")"
+  [[ ! -f $out/core_$name.o || $(cat "$out/$name.made" 2>/dev/null) != "$made" ]] || return 0
+  rm -f "$out/$name.made"
   "$here/translate.sh" --root "$root" --source "$1" --out "$out/$name.e.c" --warnings "$out/$name.warnings" &&
-    clang -w "$2" -g1 $sanitize -c "$out/$name.e.c" -o "$out/core_$name.o"
+    clang -Wno-everything -Werror=int-conversion -Werror=incompatible-pointer-types "$2" -g1 $sanitize \
+      -c "$out/$name.e.c" -o "$out/core_$name.o" &&
+    echo "$made" >"$out/$name.made"
 }
+around=$(surroundings)
 # plain SOURCE NAME [FLAGS...]: everything around the core.
 plain() { clang "${flags[@]}" -O1 "${@:3}" -c "$1" -o "$out/$2.o"; }
 
@@ -89,10 +99,14 @@ if [[ -n $only ]]; then
   exit 0
 fi
 
-find "$out" -maxdepth 1 -name '*.o' -delete
+find "$out" -maxdepth 1 -name '*.o' ! -name 'core_*' -delete
+for object in "$out"/core_*.o; do # of a file that is no more
+  name=${object#"$out"/core_}
+  [[ -f $root/abi/src/${name%.o}.c ]] || rm -f "$object"
+done
 python3 "$here/public.py" --wrapped "$root" "$out/wrapped.h" || die "the headers could not be read"
 export -f one translated plain
-export here root out sanitize
+export here root out sanitize around
 export flags_text="${flags[*]}"
 sources | xargs -P "$jobs" -L 1 bash -c 'set -e; flags=($flags_text); one "$@"' one || die "the core could not be built"
 link "$out"/*.o || die "the program could not be linked"

@@ -7,7 +7,8 @@ FUNCTIONS are those that this file defines, PUBLIC those of the core's headers, 
 static functions become static. Calls of a public function that another file defines go to that file's wrapper. And no
 wrapper is instrumented by a sanitizer: what it reads it has asked for first, and its code is most of the file.
 
-WARNINGS gets the warnings in the translator's LOG, one a line: "FUNCTION: text", without the place, since lines move.
+WARNINGS gets the warnings in the translator's LOG, one a line: "FUNCTION: text", without the place, since lines move; and
+a line for each clause of a contract that no check of the wrapper names.
 """
 import pathlib
 import re
@@ -16,6 +17,8 @@ import sys
 WRAPPER = re.compile(r"^(?=[A-Za-z_][^;{}()=]*[ *]__gen_e_acsl_(\w+)\()", re.M)
 PLAIN = '__attribute__((no_sanitize("address", "undefined")))'
 WARNING = re.compile(r"^\[e-acsl\] (?:(\S+):(\d+): )?Warning:(.*)$")
+CHECKED = re.compile(
+    r"/\*@((?:(?!\*/).)*?)\*/\s*^[A-Za-z_][^;{}()=]*[ *]__gen_e_acsl_(\w+)\([^;{}]*?\)\s*^\{(.*?)^\}", re.M | re.S)
 DECLARED = re.compile(r"^\w[\w *]*?\b(\w+)\(", re.M)
 
 
@@ -30,6 +33,23 @@ def finished(text, own, public):
     found = set(WRAPPER.findall(text))
     without = [name for name in own if name not in found]
     return renamed + WRAPPER.sub(mark, text), without
+
+
+def clauses(contract):
+    """Labels of what a contract demands and promises, behind the name of their behaviour, as the translator names checks."""
+    behavior = ""
+    for kind, name in re.findall(r"\b(behavior|requires|ensures)\s+(\w+):", contract):
+        if kind == "behavior":
+            behavior = f"{name}/"
+        else:
+            yield behavior + name
+
+
+def left_out(text):
+    """The contract stands printed before its wrapper; each check sets the name of its clause."""
+    for contract, name, body in CHECKED.findall(text):
+        checked = set(re.findall(r'\.name = "([^"]*)"', body))
+        yield from (f"{name}: {clause} is not checked" for clause in clauses(contract) if clause not in checked)
 
 
 def function_at(path, line, cache={}):
@@ -55,9 +75,10 @@ def warnings(log):
 
 def main(out, own, public, log, kept):
     path = pathlib.Path(out)
-    text, without = finished(path.read_text(), own, set(public))
+    printed = path.read_text()
+    text, without = finished(printed, own, set(public))
     path.write_text(text)
-    pathlib.Path(kept).write_text("".join(f"{line}\n" for line in warnings(log)))
+    pathlib.Path(kept).write_text("".join(f"{line}\n" for line in [*warnings(log), *left_out(printed)]))
     if without:
         sys.exit(f"no contract was translated for: {' '.join(without)}")
 

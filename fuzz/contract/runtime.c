@@ -69,10 +69,18 @@ static int is_ours(const e_acsl_assert_data *data) {
   return data->name == NULL || strcmp(data->name, "separated_guard") != 0;
 }
 
+/* That behaviours are complete and disjoint is checked as a precondition without a name. */
+static const char *clause_of(const e_acsl_assert_data *data) {
+  if (data->name != NULL) return data->name;
+  if (strcmp(data->pred_txt, "all behaviors complete") == 0) return "complete";
+  if (strcmp(data->pred_txt, "all behaviors disjoint") == 0) return "disjoint";
+  return data->kind;
+}
+
 void __e_acsl_assert(int holds, e_acsl_assert_data *data) {
   if (holds || !is_ours(data)) return;
-  const contract_violation v = {data->fct, data->name == NULL ? data->kind : data->name, data->kind, data->pred_txt};
-  if (strcmp(v.kind, "Precondition") == 0 && strcmp(v.function, entered) == 0) blame_driver(&v);
+  const contract_violation v = {data->fct, clause_of(data), data->kind, data->pred_txt};
+  if (data->name != NULL && strcmp(v.kind, "Precondition") == 0 && strcmp(v.function, entered) == 0) blame_driver(&v);
   contract_violated(&v);
 }
 

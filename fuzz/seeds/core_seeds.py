@@ -1,65 +1,15 @@
-"""Seeds of the target `core`: each function of the core, by name, with the arguments that its cases turn on.
-
-Topic and row of a function are read from the target's own tables; how its arguments are laid out stands in
-fuzz/targets/core/*.c.
-"""
-import re
+"""Seeds of the target `core`: each function of the core, by name, with the arguments that its cases turn on."""
 import struct
 
-from layout import ALL_CAPS, CAP, FUZZ, MAX32, MAX64, MINOR_0_CAPS, RECORDS, whole
+import core_books
+from core_calls import PLACES, call, message, numbered, text, u8, u16, u32, u64
+from layout import ALL_CAPS, MAX32, MAX64, MINOR_0_CAPS, RECORDS, whole
 
 ALLOCATOR, FACTORY = "NxmemAllocatorVtable", "NxmemAllocatorFactoryVtable"
 BACKING, SHARING = "NxmemVirtualBackingVtable", "NxmemSharedMappingVtable"
 RECORDS_READ = [ALLOCATOR, FACTORY, BACKING, SHARING, "NxmemNegotiateRequest", "NxmemNegotiateResponse",
                 "NxmemUnloadReport", "NxmemReleaseCompletion"]
 MECHANISM = 0x6D656D
-TOTAL_MAX = 1 << 63
-
-
-def read_places():
-    """Function -> (topic, row)."""
-    folder = FUZZ / "targets"
-    topics = re.search(r"topics\[\] = \{(.*?)\};", (folder / "core.c").read_text(), re.S).group(1)
-    found = {}
-    for topic, name in enumerate(re.findall(r"&core_(\w+)", topics)):
-        rows = re.findall(r"CORE_ROW\((\w+)\)", (folder / "core" / f"{name}.c").read_text())
-        found.update({function: (topic, row) for row, function in enumerate(rows)})
-    return found
-
-
-PLACES = read_places()
-
-
-def call(function, *arguments):
-    return bytes(PLACES["nxmem_" + function]) + b"".join(arguments)
-
-
-def u8(*numbers):
-    return struct.pack(f"<{len(numbers)}B", *numbers)
-
-
-def u16(*numbers):
-    return struct.pack(f"<{len(numbers)}H", *numbers)
-
-
-def u32(*numbers):
-    return struct.pack(f"<{len(numbers)}I", *numbers)
-
-
-def u64(*numbers):
-    return struct.pack(f"<{len(numbers)}Q", *numbers)
-
-
-def text(bytes_):
-    return u16(len(bytes_)) + bytes_
-
-
-def numbered(function, pack, cases):
-    """One seed a tuple of numbers, named by the numbers."""
-    for case in cases:
-        numbers = case if isinstance(case, tuple) else (case,)
-        yield "_".join([function, *(f"{n:x}" for n in numbers)]), call(function, pack(*numbers))
-
 
 # ---- prefix, capability ----------------------------------------------------------------------------------------------
 
@@ -79,7 +29,7 @@ def table(record, **changes):
 def reader_seeds(function, record, needs, middle=b""):
     """Of every reader: address, header, size, level, ceiling."""
     def read(bytes_, address=0, ceiling=1):
-        return call(function, u32(address, ceiling), middle, bytes_)
+        return call(function, u32(ceiling), middle, u32(address), bytes_)
 
     size = RECORDS[record][0]
     yield f"{function}_usable", read(table(record))
@@ -109,7 +59,7 @@ def prefix_seeds():
                                     ("other", MECHANISM, MECHANISM + 1), ("other_half", MECHANISM, MECHANISM + 2**32)):
             yield f"check_{kind}_{name}", call(f"check_{kind}", table(record, mechanism_id=found), u64(needed))
             yield (f"read_{kind}_{name}_mechanism",
-                   call(f"read_{kind}", u32(0, 1), u64(needed), table(record, mechanism_id=found)))
+                   call(f"read_{kind}", u32(1), u64(needed), u32(0), table(record, mechanism_id=found)))
     gaps = {"allocator": (ALLOCATOR, ("allocate", "deallocate", "retain", "release", "mechanism_id")),
             "factory": (FACTORY, ("open_allocator", "release"))}
     for kind, (record, fields) in gaps.items():
@@ -117,7 +67,7 @@ def prefix_seeds():
         for field in fields:
             gap = table(record, **{field: 0})
             yield f"check_{kind}_without_{field}", call(f"check_{kind}", gap)
-            yield f"read_{kind}_without_{field}", call(f"read_{kind}", u32(0, 1), gap)
+            yield f"read_{kind}_without_{field}", call(f"read_{kind}", u32(1, 0), gap)
         yield f"check_{kind}_empty", call(f"check_{kind}", table(record, **{field: 0 for field in fields}))
 
 
@@ -246,10 +196,6 @@ NEAR_CONTROLS = {"space": b" ", "tilde": b"~", "after_c1": b"\xc2\xa0", "two": b
 TEXTS = {"": b"", "plain": b"out of memory", "backslash": b"a\\b", "mixed": b"a\xff\x1b\\\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80"}
 
 
-def message(bytes_, claimed, code=5):
-    return u32(code, claimed) + bytes_.ljust(256, b"\xEE")[:256]
-
-
 def long_texts():
     yield "ascii", b"x" * 320
     for before in range(251, 256):
@@ -310,119 +256,20 @@ def name_seeds():
              "longest_and_shorter": (longest, longest[:-1])}
     for name, (a, b) in pairs.items():
         yield f"same_name_{name}", call("same_name", text(a), text(b))
-
-
-# ---- identity, outcome, unload ---------------------------------------------------------------------------------------
-
-
-def identity_seeds():
-    yield from numbered("check_tier", u32, (0, 1, 2, 3, MAX32))
-    pairs = ((0, 0, 0, 0), (1, 2, 1, 2), (1, 2, 1, 3), (1, 2, 0, 2), (2, 1, 1, 2), (MAX32, MAX32, MAX32, MAX32),
-             (MAX32, 0, 0, MAX32), (1, 1, 1, MAX32))
-    for pair in pairs:
-        name = "_".join(f"{n:x}" for n in pair)
-        yield f"same_device_{name}", call("same_device", u32(*pair))
-        yield f"check_device_{name}", call("check_device", u32(*pair))
-        for mechanisms in ((5, 5), (5, 6), (5, 5 + 2**32)):
-            yield (f"check_identity_{mechanisms[1]:x}_{name}",
-                   call("check_identity", u64(mechanisms[0]), u32(*pair[:2]), u64(mechanisms[1]), u32(*pair[2:])))
-
-
-def outcome_seeds():
-    yield from numbered("check_alloc_request", u64, (
-        (0, 0), (0, 8), (1, 0), (1, 1), (1, 3), (1, 6), (4096, 64), (MAX64, 1), (MAX64, 2), (MAX64 - 1, 2), (MAX64 - 62, 64),
-        (MAX64 - 63, 64), (MAX64 - 64, 64), (1, TOTAL_MAX), (TOTAL_MAX, TOTAL_MAX), (TOTAL_MAX + 1, TOTAL_MAX),
-        (TOTAL_MAX + 2, TOTAL_MAX), (1, TOTAL_MAX + 1), (1, MAX64)))
-    yield "alloc_result_take", call("alloc_result_take", u32(32, 0xEEEEEEEE), u64(0x1122334455667788, 3 << 40, 5 << 41))
-    # address, owned, mapped, bytes, align, owned_total, mapped_total
-    yield from numbered("check_alloc_result", u64, (
-        (0, 1, 1, 1, 8, 0, 0), (4096, 64, 64, 64, 64, 0, 0), (4100, 64, 64, 64, 64, 0, 0), (4097, 1, 1, 1, 1, 0, 0),
-        (4098, 1, 1, 1, 4, 0, 0), (MAX64 - 7, 8, 8, 7, 8, 0, 0), (MAX64 - 7, 8, 8, 8, 8, 0, 0), (8, 8, 8, MAX64, 8, 0, 0),
-        (MAX64, 1, 1, 0, 1, 0, 0), (MAX64, 1, 1, 1, 1, 0, 0), (8, TOTAL_MAX, 0, 8, 8, 0, 0),
-        (8, TOTAL_MAX + 1, 0, 8, 8, 0, 0), (8, TOTAL_MAX, 0, 8, 8, 1, 0), (8, 0, TOTAL_MAX, 8, 8, 0, 0),
-        (8, 0, TOTAL_MAX, 8, 8, 0, 1), (8, 1, 1, 8, 8, TOTAL_MAX - 1, TOTAL_MAX - 1), (8, 1, 1, 8, 8, TOTAL_MAX, 0),
-        (8, 1, 1, 8, 8, 0, TOTAL_MAX), (8, 2, 2, 8, 8, TOTAL_MAX - 1, TOTAL_MAX - 1), (8, MAX64, MAX64, 8, 8, 0, 0),
-        (24, 3, 5, 8, 12, 7, 9), (8, 5, 3, 8, 8, TOTAL_MAX - 5, TOTAL_MAX - 2), (8, 0, 0, 8, 8, TOTAL_MAX, TOTAL_MAX)))
-    codes = (*range(0, 15), 100, MAX32)
-    yield from numbered("judge_deallocate", u32, codes)
-    yield from numbered("judge_release", u32, [(code, state) for code in (0, 1, 12, 13, MAX32)
-                                              for state in (0, 1, 2, 3, MAX32 - 1, MAX32)])
-    for claimed in (0, 5, 255, MAX32):
-        record = u32(296, 2) + u64(1 << 40, 2 << 40, 3 << 40) + message(b"why\0" + b"x" * 252, claimed, code=7)
-        yield f"outcome_take_{claimed:x}", call("outcome_take", record)
-    yield from numbered("settle_refund", u64, (
-        (0, 0, 0), (5, 5, 0), (4, 5, 0), (6, 5, 0), (6, 5, 1), (6, 5, 2), (7, 5, 1), (MAX64, 5, 3), (MAX64, MAX64, 0),
-        (MAX64, 0, MAX64), (0, 5, 5), (5, 0, 5), (4, 0, 5), (6, 0, 5), (MAX64, MAX64, MAX64)))
-
-
-def unload_seeds():
-    def judged(status=0, size=48, report=(0,) * 5, tally=(0,) * 5):
-        return call("judge_unload", u32(status), u32(size, 0xEEEEEEEE), u64(*report), u64(*tally))
-
-    yield "unload_report_take", call("unload_report_take", u32(49, 0xEEEEEEEE), u64(1 << 33, 2 << 33, 3 << 33, 4 << 33, 5))
-    yield "judge_unload_free", judged()
-    yield "judge_unload_longer", judged(size=MAX32)
-    for status in (1, 14, MAX32):
-        yield f"judge_unload_status_{status:x}", judged(status)
-    for size in (0, 47):
-        yield f"judge_unload_size_{size}", judged(size=size)
-    for axis in range(5):
-        for count in (1, 2**32, MAX64 - 1, MAX64):
-            alone = tuple(count if i == axis else 0 for i in range(5))
-            yield f"judge_unload_plugin_{axis}_{count:x}", judged(report=alone)
-            yield f"judge_unload_host_{axis}_{count:x}", judged(tally=alone)
-        from_here = tuple(7 + i if i >= axis else 0 for i in range(5))
-        yield f"judge_unload_plugin_from_{axis}", judged(report=from_here, tally=(9,) * 5)
-        yield f"judge_unload_host_from_{axis}", judged(tally=from_here)
-
-
-# ---- handle, enumerate -----------------------------------------------------------------------------------------------
-
-
-def word(generation, users, state):
-    return (generation << 32) + (users << 8) + state
-
-
-def handle_seeds():
-    yield from numbered("handle_make", u32, ((0, 0), (0, 1), (1, 0), (MAX32 - 1, MAX32), (5, 7), (MAX32 - 1, 0)))
-    handles = (0, 1, 2, MAX32, 2**32, 2**32 + 1, (7 << 32) + 5, MAX64, MAX64 - MAX32)
-    yield from numbered("handle_generation", u64, handles)
-    yield from numbered("handle_slot", u64, handles)
-    yield from numbered("word_make", u32, ((0, 0, 0), (1, 2, 3), (MAX32, 0xFFFFFF, 255), (0, 0xFFFFFF, 0), (0, 0, 255),
-                                           (MAX32, 0, 0)))
-    words = (0, 1, 2, 255, 256, 2**24, MAX32, 2**32, word(7, 0, 2), word(7, 3, 2), word(MAX32, 0, 2), MAX64,
-             word(MAX32 - 1, 0xFFFFFF, 255), word(1, 1, 0), word(2**31, 2**16, 4))
-    for function in ("word_generation", "word_users", "word_state", "word_freed"):
-        yield from numbered(function, u64, words)
-    for state in range(0, 9):
-        yield f"check_claim_state_{state}", call("check_claim", u64(word(7, 0, state), (7 << 32) + 5))
-    for users in (1, 2**16, 0xFFFFFF):
-        yield f"check_claim_users_{users:x}", call("check_claim", u64(word(7, users, 2), (7 << 32) + 5))
-    for named in (0, 6, 8, MAX32):
-        yield f"check_claim_generation_{named:x}", call("check_claim", u64(word(7, 0, 2), (named << 32) + 5))
-    yield "check_claim_zero", call("check_claim", u64(0, 0))
-    yield "check_claim_last_generation", call("check_claim", u64(word(MAX32, 0, 2), (MAX32 << 32) + 1))
-
-
-def enumerate_seeds():
-    yield from numbered("factories_transferred", u64, (0, 1, 63, 64, 65, 2**32, MAX64))
-    distinct = bytes(range(1, 65))
-    lists = {"distinct": distinct, "null_first": b"\0" + distinct[1:], "null_last": distinct[:63] + b"\0",
-             "null_inside": distinct[:5] + b"\0" + distinct[6:], "twice_at_once": b"\1\1" + distinct[2:],
-             "twice_far": distinct[:63] + b"\1", "twice_inside": distinct[:9] + b"\3" + distinct[10:],
-             "all_same": b"\7" * 64, "same_half": b"\x11\x21\x12" + distinct[3:], "two_nulls": b"\1\0\0" + distinct[3:]}
-    for name, entries in lists.items():
-        for reported in (0, 1, 2, 10, 63, 64, 65, 2**32 + 2):
-            yield f"check_factories_{name}_{reported:x}", call("check_factories", u64(reported), entries)
-        for index in (0, 1, 2, 5, 9, 63):
-            yield f"factory_is_owed_{name}_{index}", call("factory_is_owed", u8(index), entries)
+        for devices in ((1, 2, 1, 2), (1, 2, 1, 3), (1, 2, 0, 2)):
+            yield f"same_mechanism_{name}", call("same_mechanism", u32(*devices), text(a), text(b))
+    for address in (0, 0x1000):
+        for length in (0, 1, 5, 255, 256):
+            yield f"fetched_{address}_{length}", call("check_fetched_name", u64(address), text(b"n" * length))
+        for name, bytes_ in {"ended": b"pool\0tail", "empty": b"\0x", "bad": b"a\xff\0", "control": b"ab\x1b\0",
+                             "c1": b"\xc2\x9f\0", "longest": b"n" * 255 + b"\0"}.items():
+            yield f"fetched_{address}_{name}", call("check_fetched_name", u64(address), text(bytes_))
 
 
 # ---- Files -----------------------------------------------------------------------------------------------------------
 
-FILE_MAX = 512
-TOPICS = (prefix_seeds, capability_seeds, negotiate_seeds, status_seeds, name_seeds, identity_seeds, outcome_seeds,
-          unload_seeds, handle_seeds, enumerate_seeds)
+FILE_MAX = 1024
+TOPICS = (prefix_seeds, capability_seeds, negotiate_seeds, status_seeds, name_seeds, *core_books.TOPICS)
 
 
 def seeds():

@@ -15,9 +15,9 @@
 #include "runtime.h"
 #endif
 
-static const core_topic *const topics[] = {&core_prefix, &core_capability, &core_negotiate, &core_status,
-                                           &core_name,   &core_identity,   &core_outcome,   &core_unload,
-                                           &core_handle, &core_enumerate};
+static const core_topic *const topics[] = {
+    &core_prefix, &core_capability, &core_negotiate, &core_status, &core_name,  &core_identity,  &core_outcome,
+    &core_unload, &core_handle,     &core_enumerate, &core_range,  &core_count, &core_completion};
 enum { TOPICS = sizeof topics / sizeof topics[0], CALLS_MAX = 64 };
 
 static const core_topic *take_topic(fuzz_input *in) { return topics[fuzz_take_u8(in) % TOPICS]; }
@@ -63,7 +63,7 @@ static void leave(core_call *call) {
 }
 
 static void run_once(const core_row *row, fuzz_input *in) {
-  core_call call = {*in, row->function, {{NULL, 0, NULL}}, 0};
+  core_call call = {*in, row->function, {{NULL, 0, NULL, 0}}, 0};
   enter(row->function);
   row->run(&call);
   leave(&call);

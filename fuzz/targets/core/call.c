@@ -17,6 +17,7 @@ static core_block *add(core_call *call, size_t bytes) {
   core_block *block = &call->blocks[call->count++];
   block->bytes = bytes;
   block->before = NULL;
+  block->changes = 0;
   return block;
 }
 
@@ -28,7 +29,7 @@ void *core_given(core_call *call, const void *from, size_t bytes) {
 }
 
 void *core_given_next(core_call *call, size_t bytes) {
-  uint8_t wire[512];
+  uint8_t wire[CORE_RECORD_MAX];
   if (bytes > sizeof wire) fuzz_fail("harness", "%s: %zu bytes given", call->function, bytes);
   fuzz_take(&call->in, wire, bytes);
   return core_given(call, wire, bytes);
@@ -42,6 +43,26 @@ void *core_given_text(core_call *call, uint32_t most, uint32_t *bytes) {
   call->in.at += *bytes;
   call->in.left -= *bytes;
   return block;
+}
+
+void *core_changing(core_call *call, const void *from, size_t bytes) {
+  core_block *block = add(call, bytes);
+  block->changes = 1;
+  block->at = fuzz_exact(from, bytes);
+  return block->at;
+}
+
+const void *core_declared(core_call *call, size_t full) {
+  uint8_t wire[CORE_RECORD_MAX];
+  uint32_t declared;
+  const uint32_t address = fuzz_take_u32(&call->in);
+  if (full > sizeof wire) fuzz_fail("harness", "%s: a record of %zu bytes", call->function, full);
+  fuzz_take(&call->in, wire, full);
+  memcpy(&declared, wire, sizeof declared);
+  const size_t there = declared < full ? declared : full;
+  const uint8_t *block = core_given(call, wire, there < sizeof declared ? sizeof declared : there);
+  if (address < 128u) return block;
+  return address % 8u == 0u ? NULL : block + address % 8u;
 }
 
 void *core_room(core_call *call, size_t bytes) {
@@ -59,13 +80,16 @@ void core_fail(const core_call *call, const char *clause, const char *text) {
 #endif
 }
 
-void core_kept_unless_accepted(core_call *call, nxmem_verdict verdict) {
-  if (verdict.reason == NXMEM_REASON_NONE) return;
+void core_kept(core_call *call) {
   for (size_t i = 0; i < call->count; i++) {
     const core_block *block = &call->blocks[i];
-    if (block->before == NULL && !fuzz_untouched(block->at, block->bytes))
+    if (block->before == NULL && !block->changes && !fuzz_untouched(block->at, block->bytes))
       core_fail(call, "kept", "an output was written although the call was refused");
   }
+}
+
+void core_kept_unless_accepted(core_call *call, nxmem_verdict verdict) {
+  if (verdict.reason != NXMEM_REASON_NONE) core_kept(call);
 }
 
 uint64_t core_small_word(core_call *call) {

@@ -17,12 +17,13 @@
 #include "harness.h"
 #include "nxmem/verdict.h"
 
-enum { CORE_BLOCKS_MAX = 6 };
+enum { CORE_BLOCKS_MAX = 6, CORE_RECORD_MAX = 512 };
 
 typedef struct core_block {
   uint8_t *at;
   size_t bytes;
-  uint8_t *before; /* what a block given to be read holds; NULL for an output */
+  uint8_t *before; /* what a block given to be read holds; NULL for another */
+  int changes;     /* neither given to be read nor an output */
 } core_block;
 
 typedef struct core_call {
@@ -45,10 +46,20 @@ void *core_given_text(core_call *call, uint32_t most, uint32_t *bytes);
 void *core_room(core_call *call, size_t bytes);
 
 /* Fails where an output was written by a call that was refused. */
+void core_kept(core_call *call);
 void core_kept_unless_accepted(core_call *call, nxmem_verdict verdict);
 
 /* Ends the process: the call did what its frame forbids. */
 _Noreturn void core_fail(const core_call *call, const char *clause, const char *text);
+
+/* As core_given(), of a block that the function may change: the row looks at what it did. */
+void *core_changing(core_call *call, const void *from, size_t bytes);
+
+/*
+ * Where a record of `full` bytes is said to stand whose first four bytes say how many there are: a block of as many, at
+ * least four. From the input: u32 address (0 to 127 as it is; else NULL, or misaligned by the low three bits) | the record.
+ */
+const void *core_declared(core_call *call, size_t full);
 
 /* A word of 64 bits out of few: each of two halves is 0 to 15. 0 for 0. Equal in one half is not equal. */
 uint64_t core_small_word(core_call *call);
@@ -71,7 +82,8 @@ typedef struct core_topic {
 /* One of each file beside this one. */
 #define CORE_TOPIC(name) const core_topic core_##name = {#name, rows, sizeof rows / sizeof rows[0]}
 extern const core_topic core_prefix, core_capability, core_negotiate, core_status, core_name, core_identity;
-extern const core_topic core_outcome, core_unload, core_handle, core_enumerate;
+extern const core_topic core_outcome, core_unload, core_handle, core_enumerate, core_range, core_count;
+extern const core_topic core_completion;
 
 /* What an input is about: its topic, and the function it calls. The byte of a topic; -1 where none has the name. */
 const char *core_topic_of(const uint8_t *data, size_t size);

@@ -33,10 +33,14 @@ static void run_nxmem_check_identity(core_call *call) {
   nxmem_check_identity(mechanism, found, needed, device(call));
 }
 
+static void run_nxmem_tier_is_left_out(core_call *call) {
+  const uint32_t tier = fuzz_take_u32(&call->in);
+  const uint32_t declared_minor = fuzz_take_u32(&call->in);
+  nxmem_tier_is_left_out(tier, declared_minor, fuzz_take_u32(&call->in));
+}
+
 static const core_row rows[] = {
-    CORE_ROW(nxmem_check_tier),
-    CORE_ROW(nxmem_same_device),
-    CORE_ROW(nxmem_check_device),
-    CORE_ROW(nxmem_check_identity),
+    CORE_ROW(nxmem_check_tier),     CORE_ROW(nxmem_same_device),      CORE_ROW(nxmem_check_device),
+    CORE_ROW(nxmem_check_identity), CORE_ROW(nxmem_tier_is_left_out),
 };
 CORE_TOPIC(identity);

@@ -32,5 +32,23 @@ static void run_nxmem_same_name(core_call *call) {
   nxmem_same_name(a, ended_name(call));
 }
 
-static const core_row rows[] = {CORE_ROW(nxmem_check_name), CORE_ROW(nxmem_same_name)};
+static void run_nxmem_check_fetched_name(core_call *call) {
+  const uint64_t address = fuzz_take_u64(&call->in);
+  uint32_t available;
+  const uint8_t *bytes = core_given_text(call, NXMEM_NAME_BUF, &available);
+  uint32_t *length = core_room(call, sizeof *length);
+  core_kept_unless_accepted(call, nxmem_check_fetched_name(address, bytes, available, length));
+}
+
+static void run_nxmem_same_mechanism(core_call *call) {
+  NxmemDeviceId a_device;
+  NxmemDeviceId b_device;
+  fuzz_take(&call->in, &a_device, sizeof a_device);
+  fuzz_take(&call->in, &b_device, sizeof b_device);
+  const uint8_t *a = ended_name(call);
+  nxmem_same_mechanism(a_device, a, b_device, ended_name(call));
+}
+
+static const core_row rows[] = {CORE_ROW(nxmem_check_name), CORE_ROW(nxmem_same_name),
+                                CORE_ROW(nxmem_check_fetched_name), CORE_ROW(nxmem_same_mechanism)};
 CORE_TOPIC(name);

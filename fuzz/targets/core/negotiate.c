@@ -11,16 +11,9 @@ static void run_nxmem_range_is_valid(core_call *call) {
   nxmem_range_is_valid(core_given_next(call, sizeof(NxmemVersionRange)));
 }
 
-/* Input: u32 address, as a reader of tables takes it | the request. */
 static void run_nxmem_request_take(core_call *call) {
-  NxmemNegotiateRequest wire;
-  const uint32_t address = fuzz_take_u32(&call->in);
-  fuzz_take(&call->in, &wire, sizeof wire);
-  const size_t declared = wire.struct_size < sizeof wire ? wire.struct_size : sizeof wire;
-  const uint8_t *block = core_given(call, &wire, declared < 4u ? 4u : declared);
-  if (address >= 128u) block = address % 8u == 0u ? NULL : block + address % 8u;
   NxmemNegotiateRequest *out = core_room(call, sizeof *out);
-  core_kept_unless_accepted(call, nxmem_request_take((const void *)block, out));
+  core_kept_unless_accepted(call, nxmem_request_take(core_declared(call, sizeof *out), out));
 }
 
 static void run_nxmem_negotiate_decide(core_call *call) {

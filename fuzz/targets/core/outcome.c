@@ -52,9 +52,24 @@ static void run_nxmem_settle_refund(core_call *call) {
   nxmem_settle_refund(reported, charged, residual, core_room(call, sizeof(nxmem_refund)));
 }
 
+static void run_nxmem_may_hand_back(core_call *call) { nxmem_may_hand_back(fuzz_take_u32(&call->in)); }
+
+static void run_nxmem_check_named(core_call *call) {
+  const nxmem_named *named = core_given_next(call, sizeof *named);
+  nxmem_check_named(named, core_given_next(call, sizeof *named));
+}
+
+static void run_nxmem_failure_says_why(core_call *call) {
+  const uint32_t status_code = fuzz_take_u32(&call->in);
+  nxmem_failure_says_why(status_code, (nxmem_release_fate)fuzz_take_u32(&call->in));
+}
+
+static void run_nxmem_final_fate(core_call *call) { nxmem_final_fate((nxmem_release_fate)fuzz_take_u32(&call->in)); }
+
 static const core_row rows[] = {
     CORE_ROW(nxmem_check_alloc_request), CORE_ROW(nxmem_alloc_result_take), CORE_ROW(nxmem_check_alloc_result),
     CORE_ROW(nxmem_judge_deallocate),    CORE_ROW(nxmem_judge_release),     CORE_ROW(nxmem_outcome_take),
-    CORE_ROW(nxmem_settle_refund),
+    CORE_ROW(nxmem_settle_refund),       CORE_ROW(nxmem_may_hand_back),     CORE_ROW(nxmem_check_named),
+    CORE_ROW(nxmem_failure_says_why),    CORE_ROW(nxmem_final_fate),
 };
 CORE_TOPIC(outcome);

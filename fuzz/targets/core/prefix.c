@@ -3,8 +3,8 @@
  * Attackers: a table that lies about its size or level, ends early, or lacks a slot.
  * Promise: a table's block ends where the table says it does, so that a read beyond is seen.
  *
- * A reader's input: u32 address (0 to 127 as it is; else NULL, or misaligned by the low three bits) | u32 ceiling |
- * u64 mechanism where the function takes one | the table. A judge's: the table, then the mechanism.
+ * A reader's input: u32 ceiling | u64 mechanism where the function takes one | the table as core_declared() takes it.
+ * A judge's: the table, then the mechanism.
  */
 #include "nxmem/prefix.h"
 
@@ -19,41 +19,26 @@ static void run_nxmem_prefix_extent(core_call *call) {
   nxmem_prefix_extent(declared, fuzz_take_u32(&call->in));
 }
 
-/* The table of a reader, at most `full` bytes of it: as many as it declares, and at least those that declare it. */
-static const void *table(core_call *call, uint32_t address, uint32_t full) {
-  uint8_t wire[sizeof(NxmemAllocatorVtable)];
-  uint32_t declared;
-  fuzz_take(&call->in, wire, full);
-  declared = (uint32_t)wire[0] | (uint32_t)wire[1] << 8 | (uint32_t)wire[2] << 16 | (uint32_t)wire[3] << 24;
-  if (declared > full) declared = full;
-  const uint8_t *block = core_given(call, wire, declared < 4u ? 4u : declared);
-  if (address < 128u) return block;
-  return address % 8u == 0u ? NULL : block + address % 8u;
-}
-
-/* `type` is the table's, `minor` what the reader takes to tell the declared minor. */
-#define READER(name, type)                                                                            \
+/* `minor` is where a reader tells the declared minor. */
+#define READER(name, type)                                                                        \
+  static void run_##name(core_call *call) {                                                       \
+    const uint32_t ceiling = fuzz_take_u32(&call->in);                                            \
+    type *out = core_room(call, sizeof *out);                                                     \
+    uint32_t *minor = core_room(call, sizeof *minor);                                             \
+    core_kept_unless_accepted(call, name(core_declared(call, sizeof *out), ceiling, out, minor)); \
+  }
+#define READER_WITHOUT_MINOR(name, type)                                                   \
+  static void run_##name(core_call *call) {                                                \
+    const uint32_t ceiling = fuzz_take_u32(&call->in);                                     \
+    type *out = core_room(call, sizeof *out);                                              \
+    core_kept_unless_accepted(call, name(core_declared(call, sizeof *out), ceiling, out)); \
+  }
+#define READER_OF_MECHANISM(name, type)                                                               \
   static void run_##name(core_call *call) {                                                           \
-    const uint32_t address = fuzz_take_u32(&call->in);                                                \
     const uint32_t ceiling = fuzz_take_u32(&call->in);                                                \
+    const uint64_t mechanism = fuzz_take_u64(&call->in);                                              \
     type *out = core_room(call, sizeof *out);                                                         \
-    uint32_t *declared = core_room(call, sizeof *declared);                                           \
-    core_kept_unless_accepted(call, name(table(call, address, sizeof *out), ceiling, out, declared)); \
-  }
-#define READER_WITHOUT_MINOR(name, type)                                                    \
-  static void run_##name(core_call *call) {                                                 \
-    const uint32_t address = fuzz_take_u32(&call->in);                                      \
-    const uint32_t ceiling = fuzz_take_u32(&call->in);                                      \
-    type *out = core_room(call, sizeof *out);                                               \
-    core_kept_unless_accepted(call, name(table(call, address, sizeof *out), ceiling, out)); \
-  }
-#define READER_OF_MECHANISM(name, type)                                                                \
-  static void run_##name(core_call *call) {                                                            \
-    const uint32_t address = fuzz_take_u32(&call->in);                                                 \
-    const uint32_t ceiling = fuzz_take_u32(&call->in);                                                 \
-    const uint64_t mechanism = fuzz_take_u64(&call->in);                                               \
-    type *out = core_room(call, sizeof *out);                                                          \
-    core_kept_unless_accepted(call, name(table(call, address, sizeof *out), ceiling, mechanism, out)); \
+    core_kept_unless_accepted(call, name(core_declared(call, sizeof *out), ceiling, mechanism, out)); \
   }
 
 READER(nxmem_read_allocator_unvalidated, NxmemAllocatorVtable)

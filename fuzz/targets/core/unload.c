@@ -18,5 +18,8 @@ static void run_nxmem_judge_unload(core_call *call) {
   nxmem_judge_unload(status_code, report, core_given_next(call, sizeof(nxmem_host_tally)));
 }
 
-static const core_row rows[] = {CORE_ROW(nxmem_unload_report_take), CORE_ROW(nxmem_judge_unload)};
+static void run_nxmem_report_is_broken(core_call *call) { nxmem_report_is_broken(fuzz_take_u32(&call->in)); }
+
+static const core_row rows[] = {CORE_ROW(nxmem_unload_report_take), CORE_ROW(nxmem_judge_unload),
+                                CORE_ROW(nxmem_report_is_broken)};
 CORE_TOPIC(unload);
