@@ -1,7 +1,8 @@
 /*
  * completion_test.c: which completions settle a queued release, row by row.
  *
- * Attackers played: duplicates, strangers, invented tickets, short and racing records, an enqueue that fails after completing.
+ * Attackers played: duplicates, strangers, invented tickets, short and racing records, an enqueue that fails after
+ * completing.
  * Promise: one record changes or none, and what has settled settles no more.
  */
 #include "nxmem/completion.h"
@@ -46,7 +47,7 @@ static NxmemReleaseCompletion completion_of(uint64_t id, uint32_t code, uint32_t
   return completion;
 }
 
-/* ---- Judgement ---------------------------------------------------------------------------------------------------- */
+/* ---- Judgement ---- */
 
 typedef struct judge_row {
   const char *name;
@@ -200,7 +201,7 @@ static void test_enqueue(void **state) {
   assert_int_equal(nxmem_judge_enqueue(row->code, row->ticket, word, id_of(SLOT, GENERATION)), row->want);
 }
 
-/* ---- The table ---------------------------------------------------------------------------------------------------- */
+/* ---- The table ---- */
 
 enum { RECORDS = 5 };
 
@@ -262,7 +263,7 @@ static void test_empty_table(void **state) {
   assert_int_equal(none.word, QUEUED);
 }
 
-/* ---- Taking ------------------------------------------------------------------------------------------------------- */
+/* ---- Taking ---- */
 
 static void fill_record(uint8_t *record, uint32_t size) {
   memset(record, 'q', 328);

@@ -1,15 +1,18 @@
 /*
  * completion.h: a queued release settles exactly once.
  *
- * Attackers: a plugin that completes twice, completes what was never queued or belongs to another allocator, names a ticket of its
- * own invention, hands over a short record or rewrites it while it is judged; one that fails an enqueue it has completed.
- * Promise: only an outstanding record of the right owner, mechanism, generation and ticket settles; whatever else arrives changes nothing.
+ * Attackers: a plugin that completes twice, completes what was never queued or belongs to another allocator, names a
+ * ticket of its own invention, hands over a short record or rewrites it while it is judged; one that fails an enqueue
+ * it has completed.
+ * Promise: only an outstanding record of the right owner, mechanism, generation and ticket settles; whatever else
+ * arrives changes nothing.
  *
- * A slot's word is LIVE, then QUEUING while the plugin is in enqueue_release, then QUEUED under the ticket it gave. Judge a word as
- * it was loaded and change it by one compare-and-swap from that very value, step P1 of proofs/models/close_completion.pml: then
- * two completions of one release cannot both win. While its enqueue runs a record has no ticket yet, so a completion is matched by
- * its allocation alone. Count the thread that enqueues as a user of the slot: a completion that ends in LIVE meanwhile then leaves
- * a slot that nobody can claim before the enqueue has returned.
+ * A slot's word is LIVE, then QUEUING while the plugin is in enqueue_release, then QUEUED under the ticket it gave.
+ * Judge a word as it was loaded and change it by one compare-and-swap from that very value, step P1 of
+ * proofs/models/close_completion.pml: then two completions of one release cannot both win. While its enqueue runs a
+ * record has no ticket yet, so a completion is matched by its allocation alone. Count the thread that enqueues as a
+ * user of the slot: a completion that ends in LIVE meanwhile then leaves a slot that nobody can claim before the
+ * enqueue has returned.
  */
 #ifndef NXMEM_COMPLETION_H
 #define NXMEM_COMPLETION_H
@@ -52,7 +55,8 @@ typedef struct nxmem_release_record {
 
 /* The answer to one that does not settle. */
 #define NX_COMPLETION_REFUSED(v, c, r, who) \
-  ((!NX_COMPLETES_1(c, r) ==> NX_VERDICT_IS(v, NXMEM_REASON_UNKNOWN_ALLOCATION, 24, (c)->allocation_id, (r)->allocation_id)) && \
+  ((!NX_COMPLETES_1(c, r) ==> \
+    NX_VERDICT_IS(v, NXMEM_REASON_UNKNOWN_ALLOCATION, 24, (c)->allocation_id, (r)->allocation_id)) && \
    (NX_COMPLETES_1(c, r) && !NX_COMPLETES_2(c, r) ==> \
     NX_VERDICT_IS(v, NXMEM_REASON_STALE_HANDLE, 24, (c)->allocation_id / NX_TWO_32, NX_WORD_GENERATION((r)->word))) && \
    (NX_COMPLETES_2(c, r) && !NX_COMPLETES_3(c, r, who) ==> \
@@ -73,14 +77,17 @@ typedef struct nxmem_release_record {
 /* The slot that a completion names, where a table of `count` records has it. */
 #define NX_SLOT_OF(c) ((c)->allocation_id % NX_TWO_32 - 1)
 #define NX_IN_TABLE(c, count) (0 <= NX_SLOT_OF(c) < (count))
-/* The word of that slot at entry. Asked for at each entry by who runs the contract, also where the table ends before it. */
+/*
+ * The word of that slot at entry. Asked for at each entry by who runs the contract, also where the table ends before
+ * it.
+ */
 #define NX_WORD_BEFORE(r, count, c) (\old(NX_IN_TABLE(c, count) ? (r)[NX_SLOT_OF(c)].word : 0))
 /* clang-format on */
 #endif
 /*
- * Copy a completion that the plugin may still be writing, each field once. NULL_POINTER, MISALIGNED, SHORT_COMPLETION: of a
- * record that says less than its full size nothing more is looked at. *out is written only on acceptance. The size of the
- * outcome inside is copied and not judged: the outer one covers it.
+ * Copy a completion that the plugin may still be writing, each field once. NULL_POINTER, MISALIGNED,
+ * SHORT_COMPLETION: of a record that says less than its full size nothing more is looked at. *out is written only on
+ * acceptance. The size of the outcome inside is copied and not judged: the outer one covers it.
  */
 #ifdef NXMEM_QUIET_WORLD
 /*@ requires src_readable: NX_USABLE(src) ==> NX_COMPLETION_READABLE(src);
@@ -142,8 +149,9 @@ nxmem_verdict nxmem_completion_take(NXMEM_UNTRUSTED NxmemReleaseCompletion *src,
  *
  * owner  The host's own identity of the allocator through which the completion came.
  *
- * UNKNOWN_ALLOCATION (another record's), STALE_HANDLE (the slot has moved on: it was settled before), OTHER_OWNER, OTHER_MECHANISM,
- * NOT_QUEUED (a duplicate, or never queued), OTHER_TICKET. Whether the allocator is being closed plays no part: what is outstanding settles.
+ * UNKNOWN_ALLOCATION (another record's), STALE_HANDLE (the slot has moved on: it was settled before), OTHER_OWNER,
+ * OTHER_MECHANISM, NOT_QUEUED (a duplicate, or never queued), OTHER_TICKET. Whether the allocator is being closed
+ * plays no part: what is outstanding settles.
  */
 /*@ requires completion_readable: \valid_read(completion);
     requires record_readable: \valid_read(record);
@@ -184,9 +192,9 @@ nxmem_verdict nxmem_judge_completion(const NxmemReleaseCompletion *completion, c
                                      uint64_t owner);
 
 /*
- * What a completion that settles makes of the allocation: its status and the state it wrote. Like nxmem_judge_release, except that a
- * state left at all ones is no sign of "not written" here, the record is the plugin's own: it is unknown, and that is quarantine.
- * FAILED is live again, and may be released or queued anew.
+ * What a completion that settles makes of the allocation: its status and the state it wrote. Like
+ * nxmem_judge_release, except that a state left at all ones is no sign of "not written" here, the record is the
+ * plugin's own: it is unknown, and that is quarantine. FAILED is live again, and may be released or queued anew.
  */
 /*@ assigns \nothing;
     behavior gone:
@@ -202,7 +210,10 @@ nxmem_verdict nxmem_judge_completion(const NxmemReleaseCompletion *completion, c
     disjoint behaviors; */
 nxmem_release_fate nxmem_completion_fate(uint32_t status_code, uint32_t state);
 
-/* The word of a slot whose release has settled: freed (nxmem_word_freed), LIVE, or QUARANTINED; the last two keep generation and users. */
+/*
+ * The word of a slot whose release has settled: freed (nxmem_word_freed), LIVE, or QUARANTINED; the last two keep
+ * generation and users.
+ */
 /*@ requires fate_exists: fate == NXMEM_FATE_GONE || fate == NXMEM_FATE_LIVE || fate == NXMEM_FATE_QUARANTINED;
     assigns \nothing;
     behavior next_generation:
@@ -224,8 +235,8 @@ nxmem_release_fate nxmem_completion_fate(uint32_t status_code, uint32_t state);
 uint64_t nxmem_word_settled(uint64_t word, nxmem_release_fate fate);
 
 /*
- * Settle in a table: records[k] is the record of slot k. Exactly the record that the completion names changes, in its word alone,
- * and only where the completion settles it; all others stay. The same completion never settles again.
+ * Settle in a table: records[k] is the record of slot k. Exactly the record that the completion names changes, in its
+ * word alone, and only where the completion settles it; all others stay. The same completion never settles again.
  *
  * UNKNOWN_ALLOCATION (needed: 0) where the table has no such slot; else as nxmem_judge_completion.
  */
@@ -279,8 +290,9 @@ typedef enum nxmem_enqueue_fate {
 } nxmem_enqueue_fate;
 
 /*
- * Judge what enqueue_release answered. `word` is the slot's when the call came back, allocation_id the handle it was called with: where the
- * slot is no longer QUEUING in that generation, a completion came first. `ticket` was pre-filled with NXMEM_UNWRITTEN_COUNT.
+ * Judge what enqueue_release answered. `word` is the slot's when the call came back, allocation_id the handle it was
+ * called with: where the slot is no longer QUEUING in that generation, a completion came first. `ticket` was
+ * pre-filled with NXMEM_UNWRITTEN_COUNT.
  */
 /*@ assigns \nothing;
     behavior queued:

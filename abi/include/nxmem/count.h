@@ -1,8 +1,10 @@
 /*
  * count.h: counters that never wrap and totals that never pass their limit.
  *
- * Attackers: a plugin that commits one violation after another, or reports numbers that would carry a total past what exists.
- * Promise: a counter stays at its highest number instead of starting again; a total is either added to exactly or left alone.
+ * Attackers: a plugin that commits one violation after another, or reports numbers that would carry a total past what
+ * exists.
+ * Promise: a counter stays at its highest number instead of starting again; a total is either added to exactly or
+ * left alone.
  */
 #ifndef NXMEM_COUNT_H
 #define NXMEM_COUNT_H

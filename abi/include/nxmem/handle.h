@@ -167,8 +167,8 @@ uint64_t nxmem_word_in_state(uint64_t word, uint32_t state);
 nxmem_verdict nxmem_check_claim(uint64_t word, uint64_t handle);
 
 /*
- * Why a claim was lost that nxmem_check_claim had allowed: as it judges the word now, and IN_USE where it would allow it
- * again (somebody had it in between and gave it back). Never an acceptance.
+ * Why a claim was lost that nxmem_check_claim had allowed: as it judges the word now, and IN_USE where it would allow
+ * it again (somebody had it in between and gave it back). Never an acceptance.
  */
 /*@ assigns \nothing;
     behavior refused_now:

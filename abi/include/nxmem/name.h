@@ -73,9 +73,9 @@ enum { NXMEM_NAME_MAX = 255, NXMEM_NAME_BUF = 256 };
 nxmem_verdict nxmem_check_name(const uint8_t *bytes, uint32_t available, uint32_t *length_out);
 
 /*
- * Judge a name as it was fetched: `address` is where the plugin says it stands, `available` how many bytes could be read
- * there, at most NXMEM_NAME_BUF. NULL_POINTER; UNREADABLE where the bytes end before a NUL and before the longest name does;
- * else as nxmem_check_name. *length_out is written only on NXMEM_REASON_NONE.
+ * Judge a name as it was fetched: `address` is where the plugin says it stands, `available` how many bytes could be
+ * read there, at most NXMEM_NAME_BUF. NULL_POINTER; UNREADABLE where the bytes end before a NUL and before the
+ * longest name does; else as nxmem_check_name. *length_out is written only on NXMEM_REASON_NONE.
  */
 /*@ requires available: available <= NXMEM_NAME_BUF;
     requires bytes_readable: \valid_read(bytes + (0 .. available - 1));

@@ -116,9 +116,9 @@ nxmem_verdict nxmem_check_alloc_result(uint64_t address, uint64_t owned_bytes, u
                                        uint64_t align, uint64_t owned_total, uint64_t mapped_total);
 
 /*
- * May an address that nxmem_check_alloc_result refused for `reason` be handed back, once? Misaligned, wrapping and too
- * large ones: the plugin did allocate them for this call. Never a NULL one, nor one refused for another reason: it may be
- * another owner's memory. 1 or 0.
+ * May an address that nxmem_check_alloc_result refused for `reason` be handed back, once? Misaligned, wrapping and
+ * too large ones: the plugin did allocate them for this call. Never a NULL one, nor one refused for another reason:
+ * it may be another owner's memory. 1 or 0.
  */
 /*@ assigns \nothing;
     ensures boolean: \result == 0 || \result == 1;
@@ -228,8 +228,8 @@ nxmem_release_fate nxmem_judge_release(uint32_t status_code, uint32_t state);
 int nxmem_failure_says_why(uint32_t status_code, nxmem_release_fate fate);
 
 /*
- * The fate of an allocation that cannot stay live, because its allocator closes or its address was refused: gone where it is
- * gone, else quarantined.
+ * The fate of an allocation that cannot stay live, because its allocator closes or its address was refused: gone
+ * where it is gone, else quarantined.
  */
 /*@ assigns \nothing;
     ensures gone: fate == NXMEM_FATE_GONE ==> \result == NXMEM_FATE_GONE;

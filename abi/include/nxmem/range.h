@@ -4,9 +4,9 @@
  * Attackers: offsets, sizes and addresses that wrap, reach past their allocation or lie upon another one's.
  * Promise: exact answers about the numbers as they are, never modulo 2^64; no function wraps.
  *
- * A span is a first number and a number of bytes. It is whole where its end, the sum of both, is still below 2^64. An empty
- * span has no byte: it lies inside wherever its offset does, overlaps nothing and touches no granule. A granule is any number
- * but 0; callers that need a power of two ask nxmem_is_power_of_two first.
+ * A span is a first number and a number of bytes. It is whole where its end, the sum of both, is still below 2^64. An
+ * empty span has no byte: it lies inside wherever its offset does, overlaps nothing and touches no granule. A granule
+ * is any number but 0; callers that need a power of two ask nxmem_is_power_of_two first.
  */
 #ifndef NXMEM_RANGE_H
 #define NXMEM_RANGE_H
@@ -52,8 +52,8 @@ int nxmem_range_is_whole(uint64_t first, uint64_t bytes);
 nxmem_verdict nxmem_check_readable(uint64_t readable, uint64_t needed);
 
 /*
- * Does offset + bytes stay inside an object of `size` bytes? OFFSET_OUTSIDE, then BYTES_OUTSIDE; the fields are those of
- * NxmemRangeRequest.
+ * Does offset + bytes stay inside an object of `size` bytes? OFFSET_OUTSIDE, then BYTES_OUTSIDE; the fields are those
+ * of NxmemRangeRequest.
  */
 /*@ assigns \nothing;
     behavior offset_outside:
@@ -84,7 +84,10 @@ int nxmem_ranges_overlap(uint64_t first, uint64_t first_bytes, uint64_t second, 
     ensures nearest: \result <= value < \result + granule; */
 uint64_t nxmem_round_down(uint64_t value, uint64_t granule);
 
-/* The lowest multiple of the granule that is not below the value: 1 and *out, or 0 and nothing written where it is 2^64 or above. */
+/*
+ * The lowest multiple of the granule that is not below the value: 1 and *out, or 0 and nothing written where it is
+ * 2^64 or above.
+ */
 /*@ requires granule: granule != 0;
     requires out_writable: \valid(out);
     assigns *out;
