@@ -1,23 +1,24 @@
-"""What the compiler makes of a mutant: nothing, the original's object code, another mutant's, or something new."""
+"""What the compiler makes of a mutant: nothing, the original's machine code, another mutant's, or something new.
+
+All damaged versions of a file's functions are compiled at once, out of line and beside the original's, and their assembly is compared.
+"""
 import hashlib
 import os
+import re
 import subprocess
-import tempfile
+
+import schemata
+from source import Source
 
 # As the core is built, without its warnings: a mutant that a warning would show is a mutant all the same.
 COMPILER = ["gcc", "-std=c11", "-O2", "-ffreestanding", "-fPIC", "-w", "-Werror=return-type", "-Werror=incompatible-pointer-types",
             "-Werror=int-conversion", "-Werror=implicit-function-declaration"]
-
-
-def compiled(root, path, text):
-    """The object code of `text` standing at `path`, or None where it does not compile."""
-    if path.endswith(".h"):
-        return compiled_header(root, path, text)
-    with tempfile.NamedTemporaryFile(prefix="nxmem-object-", suffix=".o") as out:
-        command = [*COMPILER, f"-I{root}/abi/include", f"-I{root}/abi/src", "-c", "-x", "c", "-", "-o", out.name]
-        done = subprocess.run(command, input=text, capture_output=True)
-        with open(out.name, "rb") as file:
-            return file.read() if done.returncode == 0 else None
+# Each version must stay a function of its own, compiled from its own text alone.
+APART = ["-fno-ipa-icf", "-fno-ipa-cp", "-fno-ipa-ra", "-fno-asynchronous-unwind-tables", "-fno-reorder-functions"]
+ATTRIBUTES = "__attribute__((noinline, noclone, used)) "
+FUNCTION = re.compile(r"^(\w+)__(\d+):\n(.*?)^\t\.size\t\1__\2,", re.M | re.S)
+NOISE = re.compile(r"^\t\.(?:p2align|align|globl|type|loc|file|local).*\n", re.M)
+ORIGINAL = 0
 
 
 def includers(root, header):
@@ -30,46 +31,80 @@ def includers(root, header):
     return found
 
 
-def compiled_header(root, path, text):
-    """A header's object code is that of every source that includes it: the header's text is put in the include's place."""
-    whole, line = b"", f'#include "{os.path.basename(path)}"'.encode()
-    for source in includers(root, path):
-        with open(f"{root}/{source}", "rb") as file:
-            one = compiled(root, source, file.read().replace(line, text))
-        if one is None:
-            return None
-        whole += one
-    return whole
+def versions(root, path, numbered):
+    """The file with every version of its damaged functions before the function itself."""
+    source = Source(root, path)
+    text = source.bytes
+    places = []
+    for name, node in source.functions():
+        own = [(n, m) for n, m in numbered if m.function == name]
+        if own:
+            start, end = source.extent(node)
+            bodies = [(ORIGINAL, text[start:end])]
+            bodies += [(n, text[start:m.start] + m.after.encode() + text[m.end:end]) for n, m in own]
+            out = "".join(ATTRIBUTES + schemata.renamed(body.decode(), name, number).lstrip() + "\n" for number, body in bodies)
+            places.append((schemata.before_comments(text, start), out.encode()))
+    for at, out in sorted(places, reverse=True):
+        text = text[:at] + out + text[at:]
+    return text
 
 
-class Sieve:
-    """Keeps the mutants whose object code nothing before them had."""
+def normalised(assembly, name, number):
+    """A function's assembly without its own name, and with its labels numbered as they come."""
+    labels = {}
+    text = NOISE.sub("", assembly).replace(f"{name}__{number}", name)
+    return re.sub(r"\.L\w*\d+", lambda m: labels.setdefault(m.group(0), f".L{len(labels)}"), text)
 
-    def __init__(self, root, originals):
-        self.root = root
-        self.originals = originals
-        self.seen = {}
-        for path, text in originals.items():
-            code = compiled(root, path, text)
-            if code is None:
-                raise RuntimeError(f"{path} does not compile undamaged")
-            self.seen[path, hashlib.sha256(code).digest()] = None
 
-    def look(self, mutant):
-        code = compiled(self.root, mutant.file, mutant.apply(self.originals[mutant.file]))
-        return None if code is None else hashlib.sha256(code).digest()
+def assembled(root, path, numbered):
+    """(number of each mutant that compiles -> digest, digests of the originals by name)"""
+    wanted = list(numbered)
+    for _ in range(20):
+        command = [*COMPILER, *APART, f"-I{root}/abi/include", f"-I{root}/abi/src", "-S", "-x", "c", "-", "-o", "-"]
+        done = subprocess.run(command, input=versions(root, path, wanted), capture_output=True)
+        if done.returncode == 0:
+            break
+        broken = {int(n) for n in re.findall(r"In function .\w+?__(\d+)", done.stderr.decode())} - {ORIGINAL}
+        if not broken:
+            raise RuntimeError(f"{path} does not compile: {done.stderr.decode()[:400]}")
+        wanted = [(n, m) for n, m in wanted if n not in broken]
+    else:
+        raise RuntimeError(f"{path}: no end of mutants that do not compile")
+    digests, originals = {}, {}
+    for name, number, body in FUNCTION.findall(done.stdout.decode()):
+        digest = hashlib.sha256(normalised(body, name, number).encode()).digest()
+        if int(number) == ORIGINAL:
+            originals[name] = digest
+        else:
+            digests[int(number)] = digest
+    missing = [m.id for n, m in wanted if n not in digests]
+    if missing:
+        raise RuntimeError(f"the compiler dropped {', '.join(missing)}")
+    return digests, originals
 
-    def keep(self, mutants, digests, counts):
-        """The mutants that count; adds to `counts` why the others do not."""
-        kept = []
-        for mutant, digest in zip(mutants, digests):
-            if digest is None:
-                counts["not compiling"] += 1
-            elif (mutant.file, digest) not in self.seen:
-                self.seen[mutant.file, digest] = mutant.id
-                kept.append(mutant)
-            elif self.seen[mutant.file, digest] is None:
-                counts["identical object code"] += 1
-            else:
-                counts["same object code as another mutant"] += 1
-        return kept
+
+def sift(root, mutants, pool):
+    """(mutants that count, why the others do not). Macros are no functions: their mutants always count."""
+    counts = {"not compiling": 0, "same machine code as the original": 0, "same machine code as another mutant": 0}
+    macros = {m.id for m in mutants if m.function.isupper()}
+    numbered = list(enumerate((m for m in mutants if m.id not in macros), 1))
+    paths = sorted({m.file for _, m in numbered})
+    per_file = pool.map(lambda path: assembled(root, path, [(n, m) for n, m in numbered if m.file == path]), paths)
+    digests, originals = {}, {}
+    for path, (some, whole) in zip(paths, per_file):
+        digests.update(some)
+        originals.update({(path, name): digest for name, digest in whole.items()})
+    kept, seen = [m for m in mutants if m.id in macros], set()
+    for number, mutant in numbered:
+        key = (mutant.file, mutant.function, digests.get(number))
+        if number not in digests:
+            counts["not compiling"] += 1
+        elif key[2] == originals[mutant.file, mutant.function]:
+            counts["same machine code as the original"] += 1
+        elif key in seen:
+            counts["same machine code as another mutant"] += 1
+        else:
+            seen.add(key)
+            kept.append(mutant)
+    order = {mutant.id: i for i, mutant in enumerate(mutants)}
+    return sorted(kept, key=lambda m: order[m.id]), counts

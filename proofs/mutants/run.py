@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 import generate
 import record
-from objects import Sieve
+from objects import sift
 from tree import Tree
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -77,14 +77,6 @@ def sample_of(mutants, size, seed):
     random.Random(seed).shuffle(order)
     rounds = [group[i] for i in range(max(map(len, order), default=0)) for group in order if i < len(group)]
     return rounds[:size]
-
-
-def sift(root, originals, mutants, jobs):
-    """(mutants that count, why the others do not)"""
-    counts = {"not compiling": 0, "identical object code": 0, "same object code as another mutant": 0}
-    sieve = Sieve(root, originals)
-    with concurrent.futures.ThreadPoolExecutor(max_workers=jobs) as pool:
-        return sieve.keep(mutants, list(pool.map(sieve.look, mutants)), counts), counts
 
 
 def make_layers(args, folder, mutants):
@@ -252,7 +244,8 @@ def main():
 
     originals = {path: open(f"{args.root}/{path}", "rb").read() for path in generate.core_paths(args.root)}
     say(f"{len(generated)} mutants generated, {len(mutants)} chosen; asking the compiler which of them differ")
-    mutants, not_counted = sift(args.root, originals, mutants, args.jobs)
+    with concurrent.futures.ThreadPoolExecutor(max_workers=args.jobs) as pool:
+        mutants, not_counted = sift(args.root, mutants, pool)
     say("not counted: " + ", ".join(f"{count} {why}" for why, count in not_counted.items()))
     path = record_path(args)
 
