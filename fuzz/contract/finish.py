@@ -14,25 +14,11 @@ import pathlib
 import re
 import sys
 
-WRAPPER = re.compile(r"^(?=[A-Za-z_][^;{}()=]*[ *]__gen_e_acsl_(\w+)\()", re.M)
+WRAPPER = re.compile(r"[A-Za-z_][^;{}()=]*[ *]__gen_e_acsl_(\w+)\(")
 PLAIN = '__attribute__((no_sanitize("address", "undefined")))'
 WARNING = re.compile(r"^\[e-acsl\] (?:(\S+):(\d+): )?Warning:(.*)$")
-CHECKED = re.compile(
-    r"/\*@((?:(?!\*/).)*?)\*/\s*^[A-Za-z_][^;{}()=]*[ *]__gen_e_acsl_(\w+)\([^;{}]*?\)\s*^\{(.*?)^\}", re.M | re.S)
 DECLARED = re.compile(r"^\w[\w *]*?\b(\w+)\(", re.M)
-
-
-def finished(text, own, public):
-    text = re.sub(r"/\*@.*?\*/", "", text, flags=re.S)
-    elsewhere = [name for name in public if name not in own and re.search(rf"\b{name}\(", text)]
-    renamed = "".join(f"#define {name} __gen_e_acsl_{name}\n" for name in elsewhere)
-
-    def mark(match):
-        return f"{PLAIN} " if match.group(1) in public else f"static {PLAIN} "
-
-    found = set(WRAPPER.findall(text))
-    without = [name for name in own if name not in found]
-    return renamed + WRAPPER.sub(mark, text), without
+CHECK = re.compile(r'\.name = "([^"]*)"')
 
 
 def clauses(contract):
@@ -45,17 +31,47 @@ def clauses(contract):
             yield behavior + name
 
 
-def left_out(text):
-    """The contract stands printed before its wrapper; each check sets the name of its clause."""
-    for contract, name, body in CHECKED.findall(text):
-        checked = set(re.findall(r'\.name = "([^"]*)"', body))
-        yield from (f"{name}: {clause} is not checked" for clause in clauses(contract) if clause not in checked)
+class Printed:
+    """What the translator printed, read line by line: it prints each contract before its wrapper, and ends a function with
+    a brace in the first column."""
+
+    def __init__(self, lines, public):
+        self.public = public
+        self.lines = []       # without the contracts
+        self.checked = {}     # wrapper -> (its contract, the names of its checks)
+        self.contract = []
+        self.inside = None    # the wrapper whose body this is, or which was only declared
+        in_contract = False
+        for line in lines:
+            in_contract = in_contract or line.startswith("/*@")
+            if in_contract:
+                self.contract = [line] if line.startswith("/*@") else [*self.contract, line]
+                in_contract = "*/" not in line
+            else:
+                self.take(line)
+
+    def take(self, line):
+        begins = WRAPPER.match(line)
+        if begins:
+            self.inside = begins.group(1)
+            line = f"{'' if self.inside in self.public else 'static '}{PLAIN} {line}"
+            self.checked[self.inside] = ("".join(self.contract), set())
+        elif line.startswith("}"):
+            self.inside, self.contract = None, []
+        elif self.inside and ".name" in line:
+            self.checked[self.inside][1].update(CHECK.findall(line))
+        self.lines.append(line)
+
+    def left_out(self):
+        for name, (contract, checks) in self.checked.items():
+            yield from (f"{name}: {clause} is not checked" for clause in clauses(contract) if clause not in checks)
 
 
 def function_at(path, line, cache={}):
     """The function whose contract or body a line of a file belongs to: the next one declared, from that line on."""
     if path not in cache:
-        text = pathlib.Path(path).read_text()
+        file = pathlib.Path(path)
+        text = file.read_text() if file.exists() else ""
         cache[path] = [(text.count("\n", 0, m.start()) + 1, m.group(1)) for m in DECLARED.finditer(text)]
     return next((name for at, name in cache[path] if at >= line), "?")
 
@@ -75,10 +91,12 @@ def warnings(log):
 
 def main(out, own, public, log, kept):
     path = pathlib.Path(out)
-    printed = path.read_text()
-    text, without = finished(printed, own, set(public))
-    path.write_text(text)
-    pathlib.Path(kept).write_text("".join(f"{line}\n" for line in [*warnings(log), *left_out(printed)]))
+    printed = Printed(path.read_text().splitlines(keepends=True), set(public))
+    text = "".join(printed.lines)
+    elsewhere = sorted(set(re.findall(r"\b(nxmem_\w+)\(", text)) & set(public) - set(own))
+    path.write_text("".join(f"#define {name} __gen_e_acsl_{name}\n" for name in elsewhere) + text)
+    pathlib.Path(kept).write_text("".join(f"{line}\n" for line in [*warnings(log), *printed.left_out()]))
+    without = [name for name in own if name not in printed.checked]
     if without:
         sys.exit(f"no contract was translated for: {' '.join(without)}")
 
