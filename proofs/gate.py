@@ -2,11 +2,13 @@
 """The proof gate: runs Frama-C's WP on every target of targets.toml and fails on anything that is not proved.
 
 WP itself exits 0 on unproved goals, failed smoke tests and vacuous contracts; README.md lists what this script refuses.
-Last line: proofs: P/P goals, S/S smoke, F functions, 0 open. Exit code: 0 no open point, 1 open points, 2 usage, 3 could not run.
+Last line: proofs: P/P goals, S/S smoke, F functions, 0 open.
+Exit code: 0 no open point, 1 open points, 2 usage, 3 could not run.
 """
 import argparse
 import os
 import re
+import resource
 import sys
 import time
 
@@ -46,7 +48,8 @@ def judge_runs(results, core, ledger, with_floors):
     ghosts = set(gate_source.functions(gate_static.read(f"{gate_run.HERE}/loads.h")))
     for judged in results:
         title = judged.target["title"]
-        problems += [f"Frama-C sees a function that the gate does not: {name}" for name in sorted(judged.defined - core - ghosts)]
+        unseen = sorted(judged.defined - core - ghosts)
+        problems += [f"Frama-C sees a function that the gate does not: {name}" for name in unseen]
         problems += [f"{title}: {p}" for p in (check_floors(judged) if with_floors else []) + judged.problems]
     return problems
 
@@ -79,16 +82,23 @@ def mode_of(args):
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     kind = parser.add_mutually_exclusive_group()
-    kind.add_argument("--quick", action="store_true", help="shorter times, smoke tests of contracts and loops only; the same goals")
-    kind.add_argument("--all-provers", action="store_true", help="each goal Qed leaves open needs two of three provers")
-    parser.add_argument("--only", action="append", metavar="FILE|FUNCTION", help="a source's base name or a function pattern")
+    kind.add_argument("--quick", action="store_true",
+                      help="shorter times, smoke tests of contracts and loops only; the same goals")
+    kind.add_argument("--all-provers", action="store_true",
+                      help="each goal Qed leaves open needs two of three provers")
+    parser.add_argument("--only", action="append", metavar="FILE|FUNCTION",
+                        help="a source's base name or a function pattern")
     parser.add_argument("--world", choices=sorted(gate_run.WORLDS), help="only this world's targets")
-    parser.add_argument("--json", metavar="FILE", help="write a record of the run (a whole run also writes build/records/prove*.json)")
+    parser.add_argument("--json", metavar="FILE",
+                        help="write a record of the run (a whole run also writes build/records/prove*.json)")
     parser.add_argument("--update-floors", action="store_true", help="record this run's goal numbers in targets.toml")
-    parser.add_argument("--timeout", type=int, metavar="S", help="processor seconds per goal and prover (60, quick: 20)")
-    parser.add_argument("--jobs", type=int, default=(os.cpu_count() or 1) + 1, help="runs of Frama-C at a time (processors + 1)")
+    parser.add_argument("--timeout", type=int, metavar="S",
+                        help="processor seconds per goal and prover (60, quick: 20)")
+    parser.add_argument("--jobs", type=int, default=(os.cpu_count() or 1) + 1,
+                        help="runs of Frama-C at a time (processors + 1)")
     parser.add_argument("--root", default=ROOT, help="project to judge (the alarm tests judge small ones)")
-    parser.add_argument("--static", action="store_true", help="only what needs no prover: table, ledger, labels, loads")
+    parser.add_argument("--static", action="store_true",
+                        help="only what needs no prover: table, ledger, labels, loads")
     return parser.parse_args()
 
 
@@ -121,12 +131,15 @@ def judge(args, root):
         problems.append("the sources changed during the run")
         print(problems[-1], flush=True)
     seconds = time.monotonic() - started
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    processor = used.ru_utime + used.ru_stime
     for path in record_paths(args, root):
-        gate_record.write(path, root, mode_of(args), results, problems, judged_hash, seconds)
+        gate_record.write(path, root, mode_of(args), results, problems, judged_hash, (seconds, processor))
 
     goals, proved, smoke, passed = [sum(column) for column in zip(*(r.totals() for r in results))] or [0] * 4
-    named = {(t.get("defines", t["source"]), n) for t in targets for n in t["names"] if t.get("defines") != gate_static.LOADS}
-    print(f"in {in_words(seconds)}")
+    named = {(t.get("defines", t["source"]), n) for t in targets for n in t["names"]
+             if t.get("defines") != gate_static.LOADS}
+    print(f"in {in_words(seconds)}, {in_words(processor)} of processor time")
     print(f"proofs: {proved}/{goals} goals, {passed}/{smoke} smoke, {len(named)} functions, {len(problems)} open")
     return 1 if problems else 0
 

@@ -1,15 +1,16 @@
 """Which runs of WP judge the targets, and what they say together.
 
-A goal that a prover finds, it finds within a second or two; one that it does not find costs its whole time. So one prover is asked for
-everything, and the others where it is not enough:
+A goal that a prover finds, it finds within a second or two; one that it does not find costs its whole time. So one
+prover is asked for everything, and the others where it is not enough:
 
 1. cvc4, every goal and smoke test;
 2. all provers: CVC5, the same;
 3. where no run so far has proved a function whole: all three, with the full time, until one of them succeeds;
-4. all provers: z3, then each with the full time, for the functions that still hold a goal which Qed left open and fewer than two proved.
+4. all provers: z3, then each with the full time, for the functions that still hold a goal which Qed left open and
+   fewer than two proved.
 
-A prover that is asked for a function's goals is asked for its smoke tests too: one that finds a contradiction could prove anything
-with it. Runs are cut to about a hundred goals, so that two cores stay busy to the end.
+A prover that is asked for a function's goals is asked for its smoke tests too: one that finds a contradiction could
+prove anything with it. Runs are cut to about a hundred goals, so that two cores stay busy to the end.
 """
 import concurrent.futures
 import os
@@ -60,7 +61,8 @@ class Judged:
             self.last[name] = [row for row in run.properties if row["function"] == name]
             if goals and all(goals.values()):
                 self.whole[name] = self.last[name]
-        self.considered += [(row["file"], row["function"], row["property kind"], row["property"]) for row in run.properties
+        self.considered += [(row["file"], row["function"], row["property kind"], row["property"])
+                            for row in run.properties
                             if row["status"] == "Considered valid" and "FRAMAC_SHARE" not in row["directory"]
                             and row["function"] not in core]
 
@@ -124,8 +126,8 @@ class Plan:
             self.config = gate_run.write_why3_config(folder)
             self.see_definitions()
             first = min(FIRST_SECONDS, self.options["seconds"])
-            groups = sorted(((goals, judged, names) for judged in self.judged for goals, names in chunks_of(judged.target)),
-                            key=lambda group: -group[0])
+            groups = [(goals, judged, names) for judged in self.judged for goals, names in chunks_of(judged.target)]
+            groups.sort(key=lambda group: -group[0])
             provers = ["cvc4", "CVC5"] if self.options["all_provers"] else ["cvc4"]
             self.phase([(judged, names, prover, first) for prover in provers for _, judged, names in groups])
             self.phase(self.jobs_for(self.not_whole, "cvc4,z3,CVC5", self.options["seconds"]))

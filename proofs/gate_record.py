@@ -43,8 +43,10 @@ def versions():
 def function_record(judged, name):
     votes = judged.votes[name]
     record = dict(zip(("goals", "proved", "smoke", "passed"), judged.counts(name)))
-    record["provers"] = {who: sum(1 for voters in votes.values() if who in voters) for who in ("qed", *gate_run.PROVERS)}
-    record["details"] = [{"name": goal, "valid": bool(who), "provers": sorted(who)} for goal, who in sorted(votes.items())]
+    record["provers"] = {prover: sum(1 for who in votes.values() if prover in who)
+                         for prover in ("qed", *gate_run.PROVERS)}
+    record["details"] = [{"name": goal, "valid": bool(who), "provers": sorted(who)}
+                         for goal, who in sorted(votes.items())]
     return record
 
 
@@ -58,13 +60,14 @@ def target_record(judged):
     }
 
 
-def write(path, root, mode, results, problems, judged_hash, seconds):
+def write(path, root, mode, results, problems, judged_hash, times):
     revision = subprocess.run(["git", "-C", root, "describe", "--always", "--dirty"], capture_output=True, text=True)
     record = {
         "format": FORMAT,
         "command": [os.path.basename(sys.argv[0])] + sys.argv[1:],
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "seconds": round(seconds, 1),
+        "seconds": round(times[0], 1),
+        "processor_seconds": round(times[1], 1),
         "revision": revision.stdout.strip(),
         "judged": judged_hash,
         "mode": mode,

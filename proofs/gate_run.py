@@ -1,6 +1,7 @@
 """One run of Frama-C's WP on some functions of one target, and what came out of it as data.
 
-A run asks one prover, or several until one succeeds, and says for each goal instance (a goal that Qed split has several) who proved it.
+A run asks one prover, or several until one succeeds, and says for each goal instance (a goal that Qed split has
+several) who proved it.
 """
 import csv
 import json
@@ -22,10 +23,11 @@ WORLDS = {
     "racing": "-include {here}/loads.h",
 }
 SMOKE = "_wp_smoke_"
-# The gate's limits are processor time; the wall-clock limits behind them are this much longer, for a machine that is busy.
+# The gate's limits are processor time; the wall-clock limits behind them are this much longer: machines are busy.
 STRETCH = 10
 HERE = os.path.dirname(os.path.abspath(__file__))
-# Option of WP -> Why3's name, its driver, the command that says the version. Why3 1.5.1 knows no cvc5; cvc4's driver serves it.
+# Option of WP -> Why3's name, its driver, the command that says the version.
+# Why3 1.5.1 knows no cvc5; cvc4's driver serves it.
 PROVERS = {
     "cvc4": ("CVC4", "cvc4_17", ("cvc4", "--version")),
     "CVC5": ("CVC5", "cvc4_17", ("cvc5", "--version")),
@@ -58,12 +60,13 @@ def version_of(command):
         raise Missing(f"{command[0]} cannot be run: {error}") from error
     found = re.search(r"\d+\.\d+(\.\d+)?", done.stdout)
     if done.returncode != 0 or not found:
-        raise Missing(f"{' '.join(command)} ended with {done.returncode} and said no version: {(done.stdout + done.stderr)[:200]}")
+        said = (done.stdout + done.stderr)[:200]
+        raise Missing(f"{' '.join(command)} ended with {done.returncode} and said no version: {said}")
     return found.group(0)
 
 
 def write_why3_config(folder, _unused=None):
-    """A configuration of our own, so that nobody's home directory decides what is proved. All three provers, or Missing."""
+    """A configuration of our own, so that nobody's home directory decides what is proved. All provers, or Missing."""
     path = os.path.join(folder, "why3.conf")
     text = "[main]\nmagic = 14\nmemlimit = 1000\nrunning_provers_max = 2\ntimelimit = 5\n"
     for option, (name, driver, version) in PROVERS.items():
@@ -120,7 +123,7 @@ def provers_in(output):
 
 
 def read_report(run, path, output, names):
-    """Smoke tests from WP's report; goals from its lines, which tell instances apart, function by function in the numbers of the report."""
+    """Smoke tests from WP's report; goals from its lines, which tell instances apart, in the report's numbers."""
     with open(path, encoding="utf-8") as file:
         report = json.load(file).get("wp:functions", {})
     longest_first = sorted(names, key=len, reverse=True)

@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""The alarms of the proof gate, each tripped once: a small project per fixture, and what the gate must say about it. Prints TAP."""
+"""The alarms of the proof gate, each tripped once: a small project per row, and what the gate must say about it.
+
+Prints TAP.
+"""
 import argparse
 import collections
 import concurrent.futures
@@ -16,8 +19,8 @@ FINDINGS, COULD_NOT_RUN = 1, 3
 
 
 def case(name, functions, expected, worlds=("plain",), fixture=None, options=("--quick",), tools=None, code=FINDINGS):
-    """functions: name -> floor. expected: a text that must be said; None: no open point. tools: programs that stand before the real
-    ones in PATH, name -> shell script, where REAL is the real one."""
+    """functions: name -> floor. expected: a text that must be said; None: no open point. tools: programs that stand
+    before the real ones in PATH, name -> shell script, where REAL is the real one."""
     return Case(name, fixture or name, functions, worlds, expected, options, tools or {}, code)
 
 
@@ -35,12 +38,14 @@ ROWS = (
     case("goal_not_proved", TWICE, "goal not proved: twice: twice_ensures_doubled"),
     case("out_of_time", {"sum": 1}, "goal not proved: sum: sum_ensures_fermat"),
     case("overflow", {"sum": 1}, "goal not proved: sum: sum_assert_rte_unsigned_overflow"),
-    case("property_without_proof", TWICE, "property Considered valid: twice: user hypothesis", fixture="admitted_assertion"),
+    case("property_without_proof", TWICE, "property Considered valid: twice: user hypothesis",
+         fixture="admitted_assertion"),
     case("clamp_deleted", {"level_of": 1}, "goal not proved: level_of: level_of_ensures_clamped", BOTH),
     case("loaded_twice", SIZE_OF, "goal not proved: size_of: size_of_call_nx_count_load_2_requires_once", BOTH),
     # 2. Vacuous, or not understood.
     case("contract_cannot_happen", TWICE, "smoke test failed"),
-    case("dead_branch", TWICE, "smoke test failed (contract or path cannot happen): twice: twice_wp_smoke_dead_code", options=()),
+    case("dead_branch", TWICE, "smoke test failed (contract or path cannot happen): twice: twice_wp_smoke_dead_code",
+         options=()),
     case("incompatible_cast", {"first": 1}, "Cast with incompatible pointers types"),
     case("indirect_call", {"ask": 1}, "Missing 'calls'"),
     case("not_implemented", {"ask": 1}, "not yet implemented"),
@@ -53,7 +58,8 @@ ROWS = (
     case("without_contract", TWICE, "no contract (assigns and ensures): twice"),
     case("without_goals", {"twice": 1, "thrice": 1}, "contracted function without goals: thrice", fixture="sound"),
     case("function_not_in_table", TWICE, "core function in no target: abi/src/unit.c: thrice"),
-    case("function_not_in_core", {"twice": 1, "thrice": 1}, "table names a function that abi/src/unit.c does not define: thrice",
+    case("function_not_in_core", {"twice": 1, "thrice": 1},
+         "table names a function that abi/src/unit.c does not define: thrice",
          fixture="sound", options=("--static",)),
     case("listed_twice", TWICE, "listed twice in one world: twice", ("plain", "plain"), "sound", ("--static",)),
     case("hidden_by_macro", TWICE, "Frama-C sees a function that the gate does not: thrice"),
@@ -66,25 +72,33 @@ ROWS = (
     # The rules of this project.
     case("unlabelled_clause", TWICE, "clause without a label"),
     case("stray_load", SIZE_OF, "plugin memory dereferenced outside NX_LOAD", BOTH),
-    case("alias", SIZE_OF, "plugin memory dereferenced outside NX_LOAD: abi/src/unit.c: size_of: alias of src", BOTH, options=("--static",)),
+    case("alias", SIZE_OF, "plugin memory dereferenced outside NX_LOAD: abi/src/unit.c: size_of: alias of src", BOTH,
+         options=("--static",)),
     # The provers and Frama-C.
-    case("one_prover_alone", TWICE, "only one prover agrees: twice: twice_assert_rte_unsigned_overflow_2: cvc4", fixture="sound",
+    case("one_prover_alone", TWICE, "only one prover agrees: twice: twice_assert_rte_unsigned_overflow_2: cvc4",
+         fixture="sound",
          options=("--all-provers",), tools={"z3": answers("4.8.12", "unknown"), "cvc5": answers("1.0.3", "unknown")}),
-    case("two_of_three", TWICE, None, fixture="sound", options=("--all-provers",), tools={"cvc5": answers("1.0.3", "unknown")}),
-    case("prover_says_yes_to_all", TWICE, "smoke test failed", fixture="dead_branch", tools={"cvc4": answers("1.8", "unsat")}),
-    case("prover_missing", TWICE, "gate: cvc5 --version ended with 127", fixture="sound", tools={"cvc5": "exit 127"}, code=COULD_NOT_RUN),
-    case("frama_c_crashes", TWICE, "frama-c ended with 4: a crash", fixture="sound", tools={"frama-c": "echo a crash; exit 4"}),
+    case("two_of_three", TWICE, None, fixture="sound", options=("--all-provers",), tools={"cvc5": answers("1.0.3",
+         "unknown")}),
+    case("prover_says_yes_to_all", TWICE, "smoke test failed", fixture="dead_branch", tools={"cvc4": answers("1.8",
+         "unsat")}),
+    case("prover_missing", TWICE, "gate: cvc5 --version ended with 127", fixture="sound", tools={"cvc5": "exit 127"},
+         code=COULD_NOT_RUN),
+    case("frama_c_crashes", TWICE, "frama-c ended with 4: a crash", fixture="sound", tools={"frama-c":
+         "echo a crash; exit 4"}),
     case("does_not_parse", TWICE, "frama-c ended with 1"),
     case("verdict_lost", TWICE, "WP's report and its lines disagree: twice: 4 of 4, 3 lines", fixture="sound",
          tools={"frama-c": 'REAL "$@" | grep -v "Goal typed_twice_assigns"'}),
     case("goals_change", TWICE, "two runs have different goals: twice", fixture="sound",
          options=("--all-provers", "--jobs", "1"),
-         tools={"frama-c": 'case "$*" in *CVC5*) sed -i "s,return,//@ assert more: number >= 0;\\nreturn," abi/src/unit.c;; esac\nREAL "$@"'}),
+         tools={"frama-c": 'case "$*" in *CVC5*) sed -i "s,return,//@ assert more: number >= 0;\\nreturn," '
+                           'abi/src/unit.c;; esac\nREAL "$@"'}),
     case("sources_change", TWICE, "the sources changed during the run", fixture="sound",
          tools={"frama-c": 'echo "// later" >> abi/src/unit.c\nREAL "$@"'}),
     # What is asked for.
     case("unknown_world", TWICE, "found world elsewhere, needed one of", ("elsewhere",), "sound", code=COULD_NOT_RUN),
-    case("nothing_matches", TWICE, "nothing in targets.toml matches ['thrice']", fixture="sound", options=("--only", "thrice"), code=COULD_NOT_RUN),
+    case("nothing_matches", TWICE, "nothing in targets.toml matches ['thrice']", fixture="sound", options=("--only",
+         "thrice"), code=COULD_NOT_RUN),
 )
 LEDGER = """[[assumption]]
 id = "fixture"
@@ -137,6 +151,7 @@ def put_before(folder, tools):
     """The environment with the row's own programs first in PATH."""
     if not tools:
         return None
+    os.mkdir(folder)
     for name, script in tools.items():
         path = os.path.join(folder, name)
         with open(path, "w", encoding="utf-8") as file:
@@ -147,17 +162,17 @@ def put_before(folder, tools):
 
 def judge(row, change=lambda folder: None):
     """(passed, what was said)"""
-    with tempfile.TemporaryDirectory(prefix="nxmem-gate-") as folder, tempfile.TemporaryDirectory(prefix="nxmem-gate-") as bin:
+    with tempfile.TemporaryDirectory(prefix="nxmem-gate-") as folder:
         make_project(folder, row)
         change(folder)
-        done = subprocess.run([f"{HERE}/gate.py", "--root", folder, "--timeout", "3", *row.options], capture_output=True, text=True,
-                              env=put_before(bin, row.tools))
+        command = [f"{HERE}/gate.py", "--root", folder, "--timeout", "3", *row.options]
+        done = subprocess.run(command, capture_output=True, text=True, env=put_before(f"{folder}/bin", row.tools))
     said = done.stdout + done.stderr
     last = done.stdout.strip().splitlines()[-1] if done.stdout.strip() else ""
     if row.expected is None:
         return done.returncode == 0 and last.endswith(" 0 open"), said
-    red = done.returncode == row.code and (row.code != FINDINGS or last.startswith("proofs: ") and not last.endswith(" 0 open"))
-    return red and row.expected in said, said
+    closed = row.code != FINDINGS or last.startswith("proofs: ") and not last.endswith(" 0 open")
+    return done.returncode == row.code and closed and row.expected in said, said
 
 
 def ledger_of(text):
@@ -177,9 +192,11 @@ def table_without_claim(folder):
 
 
 CHANGED = (
-    (case("ledger_entry_without_clause", TWICE, "covers nothing any more: fixture", fixture="sound", options=("--static",)),
+    (case("ledger_entry_without_clause", TWICE, "covers nothing any more: fixture", fixture="sound",
+          options=("--static",)),
      ledger_of(LEDGER)),
-    (case("ledger_entry_without_reason", TWICE, "ledger entry fixture lacks why", fixture="sound", options=("--static",)),
+    (case("ledger_entry_without_reason", TWICE, "ledger entry fixture lacks why", fixture="sound",
+          options=("--static",)),
      ledger_of(LEDGER.replace('why = "fixture"', 'why = ""'))),
     (case("line_without_claim", TWICE, "table says not what is claimed and what stays unproved: twice", fixture="sound",
           options=("--static",)), table_without_claim),
@@ -197,11 +214,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", action="append", metavar="ROW", help="only rows of this name")
     only = parser.parse_args().only
-    rows = [(row, change) for row, change in [*((row, lambda folder: None) for row in ROWS), *CHANGED] if not only or row.name in only]
+    rows = [pair for pair in (*((row, lambda folder: None) for row in ROWS), *CHANGED) if not only or pair[0].name in only]
     print(f"1..{len(rows)}", flush=True)
     with concurrent.futures.ThreadPoolExecutor(max_workers=(os.cpu_count() or 1) + 1) as pool:
         verdicts = pool.map(lambda pair: judge(*pair), rows)
-        failed = sum(report(number, row.name, *verdict) for number, ((row, _), verdict) in enumerate(zip(rows, verdicts), 1))
+        failed = sum(report(number, row.name, *verdict)
+                     for number, ((row, _), verdict) in enumerate(zip(rows, verdicts), 1))
     return 1 if failed or not rows else 0
 
 
