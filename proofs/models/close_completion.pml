@@ -4,9 +4,9 @@
  * A queued release has a record; its allocator has a callback slot that the plugin's thread names by a handle (slot and generation). The slot
  * may serve another allocator only when its allocator is closed and its last queued release has settled.
  *
- *   close       C1 claim (one compare-and-swap), C2 the plugin's release, C3 closed: give up the closer's own share of the slot
- *   completion  P1 settle the record (one compare-and-swap), P2 give up the record's share of the slot
- *   The slot is freed by whoever gives up the last share (one atomic decrement-and-test).
+ * host/src/close.c  claim, close_claimed    C1 claim (one compare-and-swap), C2 the plugin's release, C3 closed: give up the closer's own share of the slot
+ * abi, completion.h nxmem_judge_completion  P1 settle the record (one compare-and-swap from the word judged), P2 give up the record's share of the slot
+ * The slot is freed by whoever gives up the last share (one atomic decrement-and-test).
  *
  * Property: each record settles at most once; a completion never reaches a slot that was handed to somebody else; the slot is freed exactly once, and only
  * when nothing is outstanding; in the end it is free.

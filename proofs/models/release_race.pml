@@ -3,7 +3,7 @@
  *
  * host/src/allocation.c  release_entered   R1 look (nxmem_check_claim), R2 claim (one compare-and-swap on the whole word)
  *                        release_claimed   R3 the plugin's release slot, R4 free with the next generation, or live again
- *                        nxmem_allocate    A1 take a free slot, A2 the plugin's allocate slot, A3 live
+ *                        nxmem_allocate    A1 take a free slot (allocate_into:) A2 the plugin's allocate slot, A3 live
  *
  * Property: the plugin is asked to release each allocation at most once; an old handle never releases the newer allocation in the same slot.
  *
