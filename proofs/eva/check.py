@@ -33,7 +33,7 @@ PROTOTYPE = re.compile(r"^(?!typedef|static|extern)[A-Za-z_][\w \t\*]*?\b(nxmem_
 RANGES = {"": "0xe00-0x107f", "size_only": "0x2000-0x2003"}
 DOMAINS = "equality,symbolic-locations"
 # What a driver may ask for in a comment before it (eva: OPTIONS): precision, at the price of time.
-PRECISION = {"-eva-domains", "-eva-slevel-function", "-eva-min-loop-unroll", "-eva-ilevel"}
+PRECISION = {"-eva-domains", "-eva-slevel-function", "-eva-min-loop-unroll"}
 # Domains and partitioning make the analysis more precise; none of these options silences anything.
 EVA = ["-eva", "-eva-verbose", "0", "-warn-unsigned-overflow", "-warn-unsigned-downcast", "-warn-signed-downcast",
        "-eva-domains", DOMAINS, "-eva-equality-through-calls", "all", "-eva-split-return", "full",
@@ -89,7 +89,8 @@ def find_drivers(folder):
 
 
 def frama_c(arguments, folder):
-    done = subprocess.run(["frama-c", *arguments], capture_output=True, text=True, cwd=folder)
+    # Frama-C takes its own folder from PWD.
+    done = subprocess.run(["frama-c", *arguments], capture_output=True, text=True, cwd=folder, env=dict(os.environ, PWD=folder))
     return done.returncode, done.stdout + done.stderr
 
 

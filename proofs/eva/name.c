@@ -17,10 +17,9 @@ static void long_name(uint8_t *room, uint32_t room_bytes, uint32_t any_bytes) {
   eva_fill(room + (room_bytes - any_bytes), any_bytes);
 }
 
-/* Up to four bytes of any kind, each number of them ending its block. */
-/* eva: -eva-slevel-function find_nul:0 */
+/* Up to five bytes of any kind, each number of them ending its block. */
 void eva_nxmem_check_name(void) {
-  enum { ROOM = 4 };
+  enum { ROOM = 5 };
   uint8_t room[ROOM];
   uint32_t length;
   const uint32_t available = eva_each(0u, ROOM);
@@ -29,7 +28,6 @@ void eva_nxmem_check_name(void) {
 }
 
 /* Names as long as they may be and one byte longer: printable ASCII, and behind it three bytes of any kind. */
-/* eva: -eva-slevel-function find_nul:0 */
 void eva_nxmem_check_name__long(void) {
   uint8_t room[NXMEM_NAME_BUF];
   uint32_t length;

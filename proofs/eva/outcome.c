@@ -29,6 +29,7 @@ void eva_nxmem_judge_deallocate(void) { (void)nxmem_judge_deallocate(any32); }
 
 void eva_nxmem_judge_release(void) { (void)nxmem_judge_release(any32, any32); }
 
+/* eva: -eva-min-loop-unroll 256 -eva-slevel-function nxmem_status_take:1 */
 void eva_nxmem_outcome_take(void) {
   NxmemReleaseOutcome outcome;
   NxmemReleaseOutcome out;
