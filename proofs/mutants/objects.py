@@ -49,10 +49,23 @@ def versions(root, path, numbered):
     return text
 
 
-def normalised(assembly, name, number):
-    """A function's assembly without its own name, and with its labels numbered as they come."""
+def constants_of(assembly):
+    """Label -> what stands there, for the constants that the compiler keeps outside the code."""
+    found = {name: value for name, value in re.findall(r"^\t\.set\t(\.LC\d+),(.*)$", assembly, re.M)}
+    for name, values in re.findall(r"^(\.LC\d+):\n((?:\t\.(?!section|text|globl|align|p2align)\w+.*\n)+)", assembly, re.M):
+        found[name] = re.sub(r"\s+", " ", values)
+    for _ in found:
+        if not any(".LC" in value for value in found.values()):
+            break
+        found = {name: re.sub(r"\.LC\d+", lambda m: found[m.group(0)], value) for name, value in found.items()}
+    return found
+
+
+def normalised(assembly, name, number, constants):
+    """A function's assembly without its own name, with constants in the place of their labels, other labels numbered as they come."""
     labels = {}
     text = NOISE.sub("", assembly).replace(f"{name}__{number}", name)
+    text = re.sub(r"\.LC\d+", lambda m: f"[{constants[m.group(0)]}]", text)
     return re.sub(r"\.L\w*\d+", lambda m: labels.setdefault(m.group(0), f".L{len(labels)}"), text)
 
 
@@ -71,8 +84,10 @@ def assembled(root, path, numbered):
     else:
         raise RuntimeError(f"{path}: no end of mutants that do not compile")
     digests, originals = {}, {}
-    for name, number, body in FUNCTION.findall(done.stdout.decode()):
-        digest = hashlib.sha256(normalised(body, name, number).encode()).digest()
+    assembly = done.stdout.decode()
+    constants = constants_of(assembly)
+    for name, number, body in FUNCTION.findall(assembly):
+        digest = hashlib.sha256(normalised(body, name, number, constants).encode()).digest()
         if int(number) == ORIGINAL:
             originals[name] = digest
         else:
