@@ -8,8 +8,11 @@ import os
 import re
 import subprocess
 
+import gate_record
+
 # What each kind of record depends on, as paths from the project's root.
 CORE = ("abi", "proofs/targets.toml")
+CHANGED = "the sources changed since the run"
 
 
 def files_under(root, paths):
@@ -70,12 +73,14 @@ def changed_after(root, moment, paths=CORE):
 def staleness(root, record, paths=CORE):
     """Why a record does not speak of the present sources; "" where it does.
 
-    A record with a content hash is compared by it; one with a clean revision by that commit's files. A run on
+    A record with a hash of what it judged is compared by it; one with a clean revision by that commit's files. A run on
     uncommitted changes counts where that commit has the present files and none was written since the run.
     """
+    if record.get("judged"):
+        return "" if record["judged"] == gate_record.content_hash(root) else CHANGED
     now = content(root, paths)
     if record.get("content"):
-        return "" if record["content"] == now else "the sources changed since the run"
+        return "" if record["content"] == now else CHANGED
     revision = record.get("revision") or ""
     clean = revision.removesuffix("-dirty")
     if not clean:
