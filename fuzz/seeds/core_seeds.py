@@ -229,7 +229,7 @@ def status_seeds():
 
 
 def show_seeds():
-    def shown(bytes_, capacity=192):
+    def shown(bytes_, capacity=97):
         return call("text_show", u16(capacity - 1), text(bytes_))
 
     for name, bytes_ in (TEXTS | CHARACTERS | MALFORMED | CONTROLS | NEAR_CONTROLS).items():
@@ -238,7 +238,7 @@ def show_seeds():
     for capacity in range(1, 10):
         yield f"text_show_plain_in_{capacity}", shown(b"abcdefghij", capacity)
         yield f"text_show_mixed_in_{capacity}", shown(b"\xe2\x82\xac\x1b\xff\xf0\x9f\x98\x80", capacity)
-    yield "text_show_all_escaped", shown(b"\x01" * 48, 193)
+    yield "text_show_all_escaped", shown(b"\x01" * 24, 97)
 
 
 def name_seeds():
@@ -268,20 +268,20 @@ def name_seeds():
 
 # ---- Files -----------------------------------------------------------------------------------------------------------
 
-FILE_MAX = 1024
+FILE_MAX, CALLS_MAX = 1024, 32
 TOPICS = (prefix_seeds, capability_seeds, negotiate_seeds, status_seeds, name_seeds, *core_books.TOPICS)
 
 
 def seeds():
-    """Calls of one function share a file, up to FILE_MAX bytes: FUNCTION_0, FUNCTION_1, ..."""
+    """Calls of one function share a file, CALLS_MAX of them and FILE_MAX bytes at most: FUNCTION_0, FUNCTION_1, ..."""
     names = {bytes(place): function.removeprefix("nxmem_") for function, place in PLACES.items()}
     files = {}
     for topic in TOPICS:
         for _, bytes_ in topic():
-            of_function = files.setdefault(bytes_[:2], [bytes_[:2]])
-            if len(of_function[-1]) > 2 and len(of_function[-1]) + len(bytes_) - 2 > FILE_MAX:
-                of_function.append(bytes_[:2])
-            of_function[-1] += bytes_[2:]
+            of_function = files.setdefault(bytes_[:2], [])
+            if not of_function or len(of_function[-1]) == CALLS_MAX or sum(map(len, of_function[-1])) > FILE_MAX - len(bytes_):
+                of_function.append([])
+            of_function[-1].append(bytes_[2:])
     for place, of_function in files.items():
-        for number, bytes_ in enumerate(of_function):
-            yield f"{names[place]}_{number}", bytes_
+        for number, calls in enumerate(of_function):
+            yield f"{names[place]}_{number}", place + b"".join(calls)

@@ -5,6 +5,7 @@
  */
 #include "call.h"
 
+#include <sanitizer/asan_interface.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,7 @@ static core_block *add(core_call *call, size_t bytes) {
   block->bytes = bytes;
   block->before = NULL;
   block->changes = 0;
+  block->closed = 0;
   return block;
 }
 
@@ -52,6 +54,20 @@ void *core_changing(core_call *call, const void *from, size_t bytes) {
   return block->at;
 }
 
+/*
+ * A function may rely on it that no output lies where a whole record would: so the block is large enough for one, also a
+ * misaligned one, and AddressSanitizer is told that all behind the first `there` bytes must not be touched.
+ */
+static uint8_t *short_block(core_call *call, const uint8_t *wire, size_t there, size_t full) {
+  core_block *block = add(call, there);
+  block->closed = 2u * full - there;
+  block->at = fuzz_exact_canary(2u * full);
+  block->before = fuzz_exact(wire, there);
+  memcpy(block->at, wire, there);
+  ASAN_POISON_MEMORY_REGION(block->at + there, block->closed);
+  return block->at;
+}
+
 const void *core_declared(core_call *call, size_t full) {
   uint8_t wire[CORE_RECORD_MAX];
   uint32_t declared;
@@ -60,7 +76,7 @@ const void *core_declared(core_call *call, size_t full) {
   fuzz_take(&call->in, wire, full);
   memcpy(&declared, wire, sizeof declared);
   const size_t there = declared < full ? declared : full;
-  const uint8_t *block = core_given(call, wire, there < sizeof declared ? sizeof declared : there);
+  const uint8_t *block = short_block(call, wire, there < sizeof declared ? sizeof declared : there, full);
   if (address < 128u) return block;
   return address % 8u == 0u ? NULL : block + address % 8u;
 }
@@ -90,6 +106,17 @@ void core_kept(core_call *call) {
 
 void core_kept_unless_accepted(core_call *call, nxmem_verdict verdict) {
   if (verdict.reason != NXMEM_REASON_NONE) core_kept(call);
+}
+
+void core_end(core_call *call) {
+  for (size_t i = 0; i < call->count; i++) {
+    core_block *block = &call->blocks[i];
+    if (block->before != NULL && memcmp(block->at, block->before, block->bytes) != 0)
+      core_fail(call, "unchanged", "what was given to be read was written");
+    if (block->closed != 0) ASAN_UNPOISON_MEMORY_REGION(block->at + block->bytes, block->closed);
+    free(block->before);
+    free(block->at);
+  }
 }
 
 uint64_t core_small_word(core_call *call) {

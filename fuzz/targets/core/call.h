@@ -24,6 +24,7 @@ typedef struct core_block {
   size_t bytes;
   uint8_t *before; /* what a block given to be read holds; NULL for another */
   int changes;     /* neither given to be read nor an output */
+  size_t closed;   /* bytes behind it that must not be touched */
 } core_block;
 
 typedef struct core_call {
@@ -48,6 +49,9 @@ void *core_room(core_call *call, size_t bytes);
 /* Fails where an output was written by a call that was refused. */
 void core_kept(core_call *call);
 void core_kept_unless_accepted(core_call *call, nxmem_verdict verdict);
+
+/* Frees the blocks; fails where one that was given to be read has changed. */
+void core_end(core_call *call);
 
 /* Ends the process: the call did what its frame forbids. */
 _Noreturn void core_fail(const core_call *call, const char *clause, const char *text);

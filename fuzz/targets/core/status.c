@@ -12,7 +12,7 @@
  * More than a message holds, by more than the longest character. Shown text is shorter: its contract looks at all that
  * was shown for each piece that comes to it.
  */
-enum { TEXT_MAX = 320, SHOWN_TEXT_MAX = 48, CAPACITY_MAX = 4 * SHOWN_TEXT_MAX + 1 };
+enum { TEXT_MAX = 320, SHOWN_TEXT_MAX = 24, CAPACITY_MAX = 4 * SHOWN_TEXT_MAX + 1 };
 
 static void run_nxmem_reason_status(core_call *call) { nxmem_reason_status(fuzz_take_u32(&call->in)); }
 
