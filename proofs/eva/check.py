@@ -119,6 +119,7 @@ class Analysis:
         self.alarms = []  # text of each
         self.preconditions = []  # (caller, callee, label) of each that is not valid
         self.reached = {}  # function -> (statements reached, statements)
+        self.seconds = 0.0
         self.broken = ""
 
 
@@ -129,7 +130,9 @@ def analyse(driver, world, annotated, folder):
     command += ["-then", "-report-csv", f"{prefix}.csv"]
     if not annotated:
         command += ["-then", "-metrics", "-metrics-eva-cover"]
+    started = time.monotonic()
     code, said = frama_c(command, folder)
+    result.seconds = time.monotonic() - started
     if code != 0 or not os.path.exists(f"{prefix}.csv"):
         result.broken = said[-800:]
         return result
@@ -183,7 +186,7 @@ class Exceptions:
 
     def allows_precondition(self, caller, callee, label):
         for i, entry in enumerate(self.unproved):
-            if fnmatch.fnmatch(caller, entry["caller"]) and entry["callee"] == callee and label in entry["labels"]:
+            if all(map(fnmatch.fnmatch, (caller, callee), (entry["caller"], entry["callee"]))) and label in entry["labels"]:
                 self.used.add(("unproved", i))
                 return True
         return False
@@ -290,7 +293,7 @@ def run_all(root, drivers_folder, only, jobs, tap_rows=True):
             everything += analyses
             share = ", ".join(f"{w} {100 * got // max(total, 1)}%" for w, (got, total) in sorted(reached.items()))
             tap.row(f"{entry}: {len(found)} alarms, {share or '0%'} of statements reached", found)
-            rows.append({"name": entry, "worlds": sorted({a.world for a in analyses}), "alarms": found,
+            rows.append({"name": entry, "seconds": round(sum(a.seconds for a in analyses), 1), "worlds": sorted({a.world for a in analyses}), "alarms": found,
                          "reached": {w: list(pair) for w, pair in reached.items()}})
     if not only:
         missing, _ = check_helpers(functions, everything, exceptions)

@@ -37,3 +37,19 @@ void eva_nxmem_word_in_state(void) {
   const uint32_t state = any32;
   if (state <= 255u) (void)nxmem_word_in_state(any64, state);
 }
+
+void eva_nxmem_same_generation(void) { (void)nxmem_same_generation(any64, any64); }
+
+void eva_nxmem_is_open(void) { (void)nxmem_is_open(any64); }
+
+void eva_nxmem_is_owned(void) { (void)nxmem_is_owned(any64, any32, any64, any64); }
+
+void eva_nxmem_check_live(void) { (void)nxmem_check_live(any64); }
+
+void eva_nxmem_check_lost_claim(void) { (void)nxmem_check_lost_claim(any64, any64); }
+
+void eva_nxmem_presence_of(void) {
+  nxmem_verdict claim;
+  eva_fill(&claim, sizeof(claim));
+  (void)nxmem_presence_of(claim);
+}

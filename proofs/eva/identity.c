@@ -21,3 +21,5 @@ void eva_nxmem_same_device(void) { (void)nxmem_same_device(any_device(), any_dev
 void eva_nxmem_check_device(void) { (void)nxmem_check_device(any_device(), any_device()); }
 
 void eva_nxmem_check_identity(void) { (void)nxmem_check_identity(any64, any_device(), any64, any_device()); }
+
+void eva_nxmem_tier_is_left_out(void) { (void)nxmem_tier_is_left_out(any32, any32, any32); }

@@ -44,3 +44,17 @@ void eva_nxmem_settle_refund(void) {
   nxmem_refund out;
   nxmem_settle_refund(reported, charged, eva_bound(), &out);
 }
+
+void eva_nxmem_may_hand_back(void) { (void)nxmem_may_hand_back(any32); }
+
+void eva_nxmem_check_named(void) {
+  nxmem_named named;
+  nxmem_named books;
+  eva_fill(&named, sizeof(named));
+  eva_fill(&books, sizeof(books));
+  (void)nxmem_check_named(&named, &books);
+}
+
+void eva_nxmem_failure_says_why(void) { (void)nxmem_failure_says_why(any32, (nxmem_release_fate)any32); }
+
+void eva_nxmem_final_fate(void) { (void)nxmem_final_fate((nxmem_release_fate)any32); }
