@@ -1,6 +1,6 @@
 /*
- * mutate.c: small changes of whole numbers in known inputs. Bytes at random meet few of a contract's cases; a known input
- * with one number put beside its bound meets most.
+ * mutate.c: small changes of whole numbers in known inputs. Bytes at random meet few of a contract's cases; a known
+ * input with one number put beside its bound meets most.
  * Attackers: none.
  * Promise: nothing but seed, index and pool decides what comes out.
  */

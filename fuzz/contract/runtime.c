@@ -62,8 +62,8 @@ static void blame_driver(const contract_violation *v) {
 }
 
 /*
- * What the translator adds to \separated, that both blocks are whole, is no clause of ours: a table may end early or not
- * be there at all, and comparing addresses needs neither.
+ * What the translator adds to \separated, that both blocks are whole, is no clause of ours: a table may end early or
+ * not be there at all, and comparing addresses needs neither.
  */
 static int is_ours(const e_acsl_assert_data *data) {
   return data->name == NULL || strcmp(data->name, "separated_guard") != 0;

@@ -1,4 +1,4 @@
-"""Seeds of the functions that keep books: identities, outcomes, unloading, handles, lists, ranges, counts, completions."""
+"""Seeds of the functions that keep books: identities, outcomes, unloading, handles, lists, numbers, completions."""
 import struct
 
 from core_calls import call, message, numbered, text, u8, u32, u64
@@ -29,14 +29,16 @@ def tier_seeds():
 
 def outcome_seeds():
     yield from numbered("check_alloc_request", u64, (
-        (0, 0), (0, 8), (1, 0), (1, 1), (1, 3), (1, 6), (4096, 64), (MAX64, 1), (MAX64, 2), (MAX64 - 1, 2), (MAX64 - 62, 64),
+        (0, 0), (0, 8), (1, 0), (1, 1), (1, 3), (1, 6), (4096, 64), (MAX64, 1), (MAX64, 2), (MAX64 - 1, 2),
+        (MAX64 - 62, 64),
         (MAX64 - 63, 64), (MAX64 - 64, 64), (1, TOTAL_MAX), (TOTAL_MAX, TOTAL_MAX), (TOTAL_MAX + 1, TOTAL_MAX),
         (TOTAL_MAX + 2, TOTAL_MAX), (1, TOTAL_MAX + 1), (1, MAX64)))
     yield "alloc_result_take", call("alloc_result_take", u32(32, 0xEEEEEEEE), u64(0x1122334455667788, 3 << 40, 5 << 41))
     # address, owned, mapped, bytes, align, owned_total, mapped_total
     yield from numbered("check_alloc_result", u64, (
         (0, 1, 1, 1, 8, 0, 0), (4096, 64, 64, 64, 64, 0, 0), (4100, 64, 64, 64, 64, 0, 0), (4097, 1, 1, 1, 1, 0, 0),
-        (4098, 1, 1, 1, 4, 0, 0), (MAX64 - 7, 8, 8, 7, 8, 0, 0), (MAX64 - 7, 8, 8, 8, 8, 0, 0), (8, 8, 8, MAX64, 8, 0, 0),
+        (4098, 1, 1, 1, 4, 0, 0), (MAX64 - 7, 8, 8, 7, 8, 0, 0), (MAX64 - 7, 8, 8, 8, 8, 0, 0),
+        (8, 8, 8, MAX64, 8, 0, 0),
         (MAX64, 1, 1, 0, 1, 0, 0), (MAX64, 1, 1, 1, 1, 0, 0), (8, TOTAL_MAX, 0, 8, 8, 0, 0),
         (8, TOTAL_MAX + 1, 0, 8, 8, 0, 0), (8, TOTAL_MAX, 0, 8, 8, 1, 0), (8, 0, TOTAL_MAX, 8, 8, 0, 0),
         (8, 0, TOTAL_MAX, 8, 8, 0, 1), (8, 1, 1, 8, 8, TOTAL_MAX - 1, TOTAL_MAX - 1), (8, 1, 1, 8, 8, TOTAL_MAX, 0),
@@ -56,7 +58,8 @@ def outcome_seeds():
 
 def named_seeds():
     books = (9, 1 << 40, 4096, 64)
-    names = {"same": books, "unsaid": (9, 1 << 40, 0, 0), "owner": (8, *books[1:]), "owner_half": (9 + 2**32, *books[1:]),
+    names = {"same": books, "unsaid": (9, 1 << 40, 0, 0), "owner": (8, *books[1:]),
+             "owner_half": (9 + 2**32, *books[1:]),
              "address": (9, 8, 4096, 64), "bytes": (9, 1 << 40, 4095, 64), "alignment": (9, 1 << 40, 4096, 32),
              "bytes_unsaid": (9, 1 << 40, 0, 64), "alignment_unsaid": (9, 1 << 40, 4096, 0),
              "bytes_unsaid_alignment": (9, 1 << 40, 0, 32), "all": (1, 2, 3, 4)}
@@ -74,7 +77,8 @@ def unload_seeds():
     def judged(status=0, size=48, report=(0,) * 5, tally=(0,) * 5):
         return call("judge_unload", u32(status), u32(size, 0xEEEEEEEE), u64(*report), u64(*tally))
 
-    yield "unload_report_take", call("unload_report_take", u32(49, 0xEEEEEEEE), u64(1 << 33, 2 << 33, 3 << 33, 4 << 33, 5))
+    yield "unload_report_take", call("unload_report_take", u32(49, 0xEEEEEEEE),
+                                     u64(1 << 33, 2 << 33, 3 << 33, 4 << 33, 5))
     yield "judge_unload_free", judged()
     yield "judge_unload_longer", judged(size=MAX32)
     for status in (1, 14, MAX32):
@@ -161,9 +165,11 @@ def range_seeds():
     edges = ((0, 0), (0, MAX64), (1, MAX64), (1, MAX64 - 1), (MAX64, 0), (MAX64, 1), (TOTAL_MAX, TOTAL_MAX),
              (TOTAL_MAX, TOTAL_MAX - 1), (5, 7))
     yield from numbered("range_is_whole", u64, edges)
-    yield from numbered("check_readable", u64, ((0, 0), (0, 1), (1, 0), (5, 6), (6, 5), (MAX64, MAX64), (MAX64 - 1, MAX64)))
+    yield from numbered("check_readable", u64, ((0, 0), (0, 1), (1, 0), (5, 6), (6, 5), (MAX64, MAX64),
+                                                (MAX64 - 1, MAX64)))
     yield from numbered("check_range", u64, (
-        (0, 0, 0), (0, 1, 0), (1, 0, 0), (4, 4, 8), (4, 5, 8), (8, 0, 8), (9, 0, 8), (8, 1, 8), (0, 8, 8), (MAX64, 1, MAX64),
+        (0, 0, 0), (0, 1, 0), (1, 0, 0), (4, 4, 8), (4, 5, 8), (8, 0, 8), (9, 0, 8), (8, 1, 8), (0, 8, 8),
+        (MAX64, 1, MAX64),
         (1, MAX64, MAX64), (MAX64, 0, MAX64), (2, MAX64 - 1, 8), (MAX64 - 1, 1, MAX64)))
     yield from numbered("ranges_overlap", u64, (
         (0, 4, 4, 4), (0, 5, 4, 4), (4, 4, 0, 4), (4, 4, 0, 5), (4, 4, 4, 4), (4, 0, 4, 4), (4, 4, 4, 0), (0, 9, 4, 0),
@@ -174,15 +180,19 @@ def range_seeds():
     yield from numbered("round_down", u64, units)
     yield from numbered("round_up", u64, units)
     yield from numbered("granules_touched", u64, (
-        (0, 0, 4096), (0, 1, 4096), (0, 4096, 4096), (0, 4097, 4096), (4095, 1, 4096), (4095, 2, 4096), (4096, 4096, 4096),
-        (5, 9, 1), (5, 9, 3), (0, MAX64, 1), (MAX64, 0, 4096), (MAX64 - 1, 1, 7), (1, MAX64 - 1, MAX64), (4096, 0, 4096)))
+        (0, 0, 4096), (0, 1, 4096), (0, 4096, 4096), (0, 4097, 4096), (4095, 1, 4096), (4095, 2, 4096),
+        (4096, 4096, 4096),
+        (5, 9, 1), (5, 9, 3), (0, MAX64, 1), (MAX64, 0, 4096), (MAX64 - 1, 1, 7), (1, MAX64 - 1, MAX64),
+        (4096, 0, 4096)))
 
 
 def count_seeds():
-    yield from numbered("count_add", u64, ((0, 0), (1, 2), (MAX64, 0), (MAX64, 1), (MAX64 - 1, 1), (MAX64 - 1, 2), (1, MAX64),
+    yield from numbered("count_add", u64, ((0, 0), (1, 2), (MAX64, 0), (MAX64, 1), (MAX64 - 1, 1), (MAX64 - 1, 2),
+                                           (1, MAX64),
                                            (MAX64, MAX64), (5, 1)))
     yield from numbered("count_up", u64, (0, 1, MAX32, MAX64 - 1, MAX64))
-    yield from numbered("total_add", u64, ((0, 0), (3, 4), (0, TOTAL_MAX), (1, TOTAL_MAX), (TOTAL_MAX, 0), (TOTAL_MAX, 1),
+    yield from numbered("total_add", u64, ((0, 0), (3, 4), (0, TOTAL_MAX), (1, TOTAL_MAX), (TOTAL_MAX, 0),
+                                           (TOTAL_MAX, 1),
                                            (0, TOTAL_MAX + 1), (TOTAL_MAX - 1, 1), (TOTAL_MAX - 1, 2), (5, MAX64)))
 
 
@@ -260,5 +270,6 @@ def settle_seeds():
     yield "settle_stranger", settled(completion(), record(), owner=1)
 
 
-TOPICS = (identity_seeds, tier_seeds, named_seeds, outcome_seeds, unload_seeds, handle_seeds, enumerate_seeds, range_seeds, count_seeds,
+TOPICS = (identity_seeds, tier_seeds, named_seeds, outcome_seeds, unload_seeds, handle_seeds, enumerate_seeds,
+          range_seeds, count_seeds,
           completion_seeds)

@@ -114,7 +114,8 @@ def span(major_min=1, major_max=1, minor_min=0, minor_max=1):
     return u32(major_min, major_max, minor_min, minor_max)
 
 
-SPANS = {"one": span(), "wide": span(0, MAX32, 0, MAX32), "major_inverted": span(2, 1), "minor_inverted": span(1, 1, 2, 1),
+SPANS = {"one": span(), "wide": span(0, MAX32, 0, MAX32), "major_inverted": span(2, 1),
+         "minor_inverted": span(1, 1, 2, 1),
          "both_inverted": span(2, 1, 2, 1), "above": span(2, 3), "below": span(0, 0), "several": span(1, 5, 0, 3),
          "minor_above": span(1, 1, 2, 3), "minor_0": span(1, 1, 0, 0), "minor_1": span(1, 1, 1, 1)}
 
@@ -132,7 +133,8 @@ def negotiate_seeds():
         yield f"negotiate_decide_both_{name}", call("negotiate_decide", request(range_), range_, u64(ALL_CAPS))
         yield f"negotiate_decide_wide_{name}", call("negotiate_decide", request(range_), SPANS["wide"], u64(MAX64))
         yield f"judge_own_{name}", call("negotiate_judge", u32(0), response(), range_, u64(ALL_CAPS))
-        yield f"judge_theirs_{name}", call("negotiate_judge", u32(0), response(plugin_range=range_), span(), u64(ALL_CAPS))
+        yield f"judge_theirs_{name}", call("negotiate_judge", u32(0), response(plugin_range=range_), span(),
+                                           u64(ALL_CAPS))
     for own, host in ((2, 4), (30, 31), (31, 30), (MAX64, MAX64), (3, 5), (16, 17), (17, 17)):
         for minor in (0, 1):
             yield (f"negotiate_decide_caps_{own:x}_{host:x}_at_{minor}",
@@ -169,7 +171,8 @@ def judge_seeds():
         yield f"judge_major_{major:x}_outside_theirs", judged(agreed_major=major, own=wide)
     for minor in (0, 2, MAX32):
         yield f"judge_minor_{minor:x}", judged(agreed_minor=minor, own=SPANS["minor_1"], plugin_range=wide)
-        yield f"judge_minor_{minor:x}_outside_theirs", judged(agreed_minor=minor, own=wide, plugin_range=SPANS["minor_1"])
+        yield f"judge_minor_{minor:x}_outside_theirs", judged(agreed_minor=minor, own=wide,
+                                                              plugin_range=SPANS["minor_1"])
         yield f"judge_minor_{minor:x}_agreed", judged(agreed_minor=minor, own=wide, plugin_range=wide)
     for flags in (0, 1, 15, 16, 17, 30, 32, 33, 2**63 + 1):
         yield f"judge_flags_{flags:x}", judged(capability_flags=flags)
@@ -187,13 +190,16 @@ CHARACTERS = {"one_least": b"\x00", "one_most": b"\x7f", "two_least": b"\xc2\x80
               "four_f1": b"\xf1\x80\x80\x80", "four_f3": b"\xf3\xbf\xbf\xbf", "four_most": b"\xf4\x8f\xbf\xbf"}
 MALFORMED = {"tail": b"\x80", "last_tail": b"\xbf", "c0": b"\xc0\x80", "c1": b"\xc1\xbf", "two_without_tail": b"\xc2A",
              "two_bad_tail": b"\xc2\xc0", "overlong_three": b"\xe0\x9f\xbf", "surrogate": b"\xed\xa0\x80",
-             "three_bad_second": b"\xe1\x7f\x80", "three_bad_third": b"\xe1\x80\xc0", "overlong_four": b"\xf0\x8f\xbf\xbf",
+             "three_bad_second": b"\xe1\x7f\x80", "three_bad_third": b"\xe1\x80\xc0",
+             "overlong_four": b"\xf0\x8f\xbf\xbf",
              "above_last": b"\xf4\x90\x80\x80", "four_bad_third": b"\xf1\x80A\x80", "four_bad_fourth": b"\xf1\x80\x80A",
              "f5": b"\xf5\x80\x80\x80", "ff": b"\xff", "cut_two": b"\xc2", "cut_three": b"\xe1\x80",
-             "cut_four": b"\xf1\x80\x80", "f1_second": b"\xf1\xc0\x80\x80"}
+             "cut_four": b"\xf1\x80\x80", "f1_second": b"\xf1\xc0\x80\x80", "e0_above": b"\xe0\xc0\x80",
+             "ed_below": b"\xed\x7f\x80", "f0_above": b"\xf0\xc0\x80\x80", "f4_below": b"\xf4\x7f\x80\x80"}
 CONTROLS = {"c0_last": b"\x1f", "escape": b"\x1b", "del": b"\x7f", "c1_first": b"\xc2\x80", "c1_last": b"\xc2\x9f"}
 NEAR_CONTROLS = {"space": b" ", "tilde": b"~", "after_c1": b"\xc2\xa0", "two": b"\xc3\x80"}
-TEXTS = {"": b"", "plain": b"out of memory", "backslash": b"a\\b", "mixed": b"a\xff\x1b\\\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80"}
+TEXTS = {"": b"", "plain": b"out of memory", "backslash": b"a\\b",
+         "mixed": b"a\xff\x1b\\\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80"}
 
 
 def long_texts():
@@ -252,7 +258,8 @@ def name_seeds():
     longest = b"s" * 255
     pairs = {"empty": (b"", b""), "same": (b"pool", b"pool"), "first_differs": (b"pool", b"tool"),
              "last_differs": (b"pool", b"poor"), "prefix": (b"poo", b"pool"), "longer": (b"pool", b"poo"),
-             "one_empty": (b"", b"pool"), "longest": (longest, longest), "longest_differs": (longest, longest[:-1] + b"t"),
+             "one_empty": (b"", b"pool"), "longest": (longest, longest),
+             "longest_differs": (longest, longest[:-1] + b"t"),
              "longest_and_shorter": (longest, longest[:-1])}
     for name, (a, b) in pairs.items():
         yield f"same_name_{name}", call("same_name", text(a), text(b))
@@ -272,6 +279,10 @@ FILE_MAX, CALLS_MAX = 1024, 32
 TOPICS = (prefix_seeds, capability_seeds, negotiate_seeds, status_seeds, name_seeds, *core_books.TOPICS)
 
 
+def is_full(calls, another):
+    return len(calls) == CALLS_MAX or sum(map(len, calls)) + len(another) > FILE_MAX
+
+
 def seeds():
     """Calls of one function share a file, CALLS_MAX of them and FILE_MAX bytes at most: FUNCTION_0, FUNCTION_1, ..."""
     names = {bytes(place): function.removeprefix("nxmem_") for function, place in PLACES.items()}
@@ -279,7 +290,7 @@ def seeds():
     for topic in TOPICS:
         for _, bytes_ in topic():
             of_function = files.setdefault(bytes_[:2], [])
-            if not of_function or len(of_function[-1]) == CALLS_MAX or sum(map(len, of_function[-1])) > FILE_MAX - len(bytes_):
+            if not of_function or is_full(of_function[-1], bytes_):
                 of_function.append([])
             of_function[-1].append(bytes_[2:])
     for place, of_function in files.items():

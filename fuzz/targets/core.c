@@ -4,8 +4,8 @@
  * Promise: each function of abi/include/nxmem has a row (the test fuzz_core_rows looks); each call meets the function's
  * preconditions, so that whatever fails is the core's.
  *
- * Input: u8 topic | u8 row of the topic | the function's arguments, as its file in core/ takes them, once a call; calls go
- * on until the input ends. New topics and new rows go to the end, so that inputs keep their meaning.
+ * Input: u8 topic | u8 row of the topic | the function's arguments, as its file in core/ takes them, once a call; calls
+ * go on until the input ends. New topics and new rows go to the end, so that inputs keep their meaning.
  */
 #include <string.h>
 

@@ -55,8 +55,8 @@ void *core_changing(core_call *call, const void *from, size_t bytes) {
 }
 
 /*
- * A function may rely on it that no output lies where a whole record would: so the block is large enough for one, also a
- * misaligned one, and AddressSanitizer is told that all behind the first `there` bytes must not be touched.
+ * A function may rely on it that no output lies where a whole record would: so the block is large enough for one, also
+ * a misaligned one, and AddressSanitizer is told that all behind the first `there` bytes must not be touched.
  */
 static uint8_t *short_block(core_call *call, const uint8_t *wire, size_t there, size_t full) {
   core_block *block = add(call, there);

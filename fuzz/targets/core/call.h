@@ -1,6 +1,6 @@
 /*
- * call.h: one call of a function of the core: its arguments from the input, its blocks with hard edges, and what may not
- * have changed afterwards.
+ * call.h: one call of a function of the core: its arguments from the input, its blocks with hard edges, and what may
+ * not have changed afterwards.
  * Attackers: the input itself, any bytes of any length.
  * Promise: every call meets the function's preconditions; a block that is only given to be read, and an output that a
  * refusal keeps, are compared after it.
@@ -61,7 +61,8 @@ void *core_changing(core_call *call, const void *from, size_t bytes);
 
 /*
  * Where a record of `full` bytes is said to stand whose first four bytes say how many there are: a block of as many, at
- * least four. From the input: u32 address (0 to 127 as it is; else NULL, or misaligned by the low three bits) | the record.
+ * least four. From the input: u32 address (0 to 127 as it is; else NULL, or misaligned by the low three bits) | the
+ * record.
  */
 const void *core_declared(core_call *call, size_t full);
 

@@ -1,7 +1,7 @@
 /*
  * capability.c: capability bits and the tables behind them.
  * Attackers: undefined bits, bits without slots, tables without bits.
- * Promise: one call an input, its arguments in the order of the prototype.
+ * Promise: one call, its arguments in the order of the prototype.
  */
 #include "nxmem/capability.h"
 

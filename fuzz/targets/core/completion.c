@@ -1,8 +1,8 @@
 /*
  * completion.c: which completions settle a queued release.
  * Attackers: duplicates, strangers, invented tickets, short records.
- * Promise: one call, its arguments in the order of the prototype; what a table of records may not lose is compared here,
- * because the translation of the contract cannot keep a whole table's old contents.
+ * Promise: one call, its arguments in the order of the prototype; what a table of records may not lose is compared
+ * here, because the translation of the contract cannot keep a whole table's old contents.
  */
 #include "nxmem/completion.h"
 

@@ -1,7 +1,7 @@
 /*
  * handle.c: slots and generations.
  * Attackers: stale, foreign and made-up handles.
- * Promise: one call an input, its arguments in the order of the prototype; numbers too large for their place in a word
+ * Promise: one call, its arguments in the order of the prototype; numbers too large for their place in a word
  * lose their upper bits.
  */
 #include "nxmem/handle.h"

@@ -1,7 +1,7 @@
 /*
  * identity.c: devices and mechanisms.
  * Attackers: one mechanism's object handed to another.
- * Promise: one call an input, its arguments in the order of the prototype.
+ * Promise: one call, its arguments in the order of the prototype.
  */
 #include "nxmem/identity.h"
 

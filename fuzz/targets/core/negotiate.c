@@ -1,7 +1,7 @@
 /*
  * negotiate.c: both halves of the agreement.
  * Attackers: short or inverted requests; answers that lie in any field.
- * Promise: one call an input, its arguments in the order of the prototype; a request's block ends where it says it does.
+ * Promise: one call, its arguments in the order of the prototype; a request's block ends where it says it does.
  */
 #include "nxmem/negotiate.h"
 

@@ -1,7 +1,7 @@
 /*
  * outcome.c: what an answer means for the books.
  * Attackers: impossible addresses and numbers, unwritten or contradictory records.
- * Promise: one call an input, its arguments in the order of the prototype; totals that the books cannot hold become the
+ * Promise: one call, its arguments in the order of the prototype; totals that the books cannot hold become the
  * largest that they can.
  */
 #include "nxmem/outcome.h"

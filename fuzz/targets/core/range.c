@@ -1,8 +1,8 @@
 /*
  * range.c: spans and granules.
  * Attackers: offsets, sizes and addresses near 2^64.
- * Promise: one call, its arguments in the order of the prototype; a granule of 0 becomes 1; a span that is not whole, where
- * it must be, becomes one that ends at 2^64-1.
+ * Promise: one call, its arguments in the order of the prototype; a granule of 0 becomes 1; a span that is not whole,
+ * where it must be, becomes one that ends at 2^64-1.
  */
 #include "nxmem/range.h"
 

@@ -1,7 +1,7 @@
 /*
  * unload.c: may this module be unmapped?
  * Attackers: failed, short, unwritten or lying reports.
- * Promise: one call an input, its arguments in the order of the prototype.
+ * Promise: one call, its arguments in the order of the prototype.
  */
 #include "nxmem/unload.h"
 
