@@ -11,9 +11,9 @@ usage: fuzz/run.sh TARGET SECONDS [--engine libfuzzer|afl|contract] [--jobs N]
 
 TARGET    one of: $targets
 SECONDS   how long the campaign runs, the build not counted
---engine  libfuzzer (default; with AddressSanitizer and UndefinedBehaviorSanitizer), afl (AFL++, persistent mode), or, for
-          the target core alone, contract (libFuzzer and AddressSanitizer around the core with its proved contracts
-          compiled in: each clause that is false is a finding)
+--engine  libfuzzer (default; with AddressSanitizer and UndefinedBehaviorSanitizer), afl (AFL++, persistent mode), or,
+          for the target core alone, contract (libFuzzer and AddressSanitizer around the core with its proved
+          contracts compiled in: each clause that is false is a finding)
 --jobs    fuzzing processes side by side (default 1); they share what they find
 
 The corpus grows in build/fuzz/ENGINE/TARGET/corpus, inputs that fail land in .../findings, the engine's own words in

@@ -49,10 +49,12 @@ includes=(-I"$root/abi/include" -I"$root/fuzz/support" -I"$root/fuzz/oracle" -I"
 flags=(-std=c11 -g1 -Wall -Wextra -Wpedantic -Werror "${includes[@]}")
 
 # What a translated file is made from, apart from itself.
-surroundings() { cat "$root"/abi/include/*.h "$root"/abi/include/nxmem/*.h "$root"/abi/src/*.h "$here"/*.{py,sh} | sha256sum; }
+surroundings() {
+  cat "$root"/abi/include/*.h "$root"/abi/include/nxmem/*.h "$root"/abi/src/*.h "$here"/*.{py,sh} | sha256sum
+}
 
-# translated SOURCE OPTIMISATION. What was made from the same before is kept. Translated code is a machine's: of warnings
-# only those that would mean a wrong translation.
+# translated SOURCE OPTIMISATION. What was made from the same before is kept. Translated code is a machine's: of
+# warnings only those that would mean a wrong translation.
 translated() {
   local name made
   name=$(basename "$1" .c)

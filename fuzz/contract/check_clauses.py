@@ -11,6 +11,7 @@ import argparse
 import concurrent.futures
 import fnmatch
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -23,15 +24,16 @@ def translated(root, source, folder):
     """What was left out, and the translator's words where it failed."""
     kept = folder / f"{source.stem}.warnings"
     done = subprocess.run(
-        [HERE / "translate.sh", "--root", root, "--source", source.relative_to(root), "--out", folder / f"{source.stem}.e.c",
-         "--warnings", kept], capture_output=True, text=True, check=False)
+        [HERE / "translate.sh", "--root", root, "--source", source.relative_to(root),
+         "--out", folder / f"{source.stem}.e.c", "--warnings", kept], capture_output=True, text=True, check=False)
     return (kept.read_text().splitlines() if kept.exists() else []), (done.stderr if done.returncode else "")
 
 
 def reviewed():
     """(pattern of a line, why it is right), in the file's order."""
-    lines = [line.strip() for line in LIST.read_text().splitlines()]
-    return [tuple(part.strip() for part in line.partition(" => ")[::2]) for line in lines if line and line[0] != "#"]
+    text = re.sub(r"^#.*\n", "", LIST.read_text(), flags=re.M)
+    entries = re.sub(r"\n\s+", " ", text).splitlines()
+    return [tuple(part.strip() for part in entry.partition(" => ")[::2]) for entry in entries if entry.strip()]
 
 
 def meets(pattern, line):
@@ -50,7 +52,8 @@ def compare(found, failures, rules, sources):
     failed = False
     for number, source in enumerate(sources, 1):
         new = [line for line in found[source] if not any(meets(pattern, line) for pattern, _ in rules)]
-        failed |= say(number, f"{source.name}: every clause is translated or reviewed", new + failures[source].splitlines())
+        new += failures[source].splitlines()
+        failed |= say(number, f"{source.name}: every clause is translated or reviewed", new)
     lines = {line for of_source in found.values() for line in of_source}
     stale = [pattern for pattern, _ in rules if not any(meets(pattern, line) for line in lines)]
     failed |= say(len(sources) + 1, "each line of the list meets something", stale)

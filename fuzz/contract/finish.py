@@ -7,8 +7,8 @@ FUNCTIONS are those that this file defines, PUBLIC those of the core's headers, 
 static functions become static. Calls of a public function that another file defines go to that file's wrapper. And no
 wrapper is instrumented by a sanitizer: what it reads it has asked for first, and its code is most of the file.
 
-WARNINGS gets the warnings in the translator's LOG, one a line: "FUNCTION: text", without the place, since lines move; and
-a line for each clause of a contract that no check of the wrapper names.
+WARNINGS gets the warnings in the translator's LOG, one a line: "FUNCTION: text", without the place, since lines move;
+and a line for each clause of a contract that no check of the wrapper names.
 """
 import pathlib
 import re
@@ -22,7 +22,7 @@ CHECK = re.compile(r'\.name = "([^"]*)"')
 
 
 def clauses(contract):
-    """Labels of what a contract demands and promises, behind the name of their behaviour, as the translator names checks."""
+    """Labels of what a contract demands and promises, behind their behaviour's name, as the translator names checks."""
     behavior = ""
     for kind, name in re.findall(r"\b(behavior|requires|ensures)\s+(\w+):", contract):
         if kind == "behavior":
@@ -32,8 +32,8 @@ def clauses(contract):
 
 
 class Printed:
-    """What the translator printed, read line by line: it prints each contract before its wrapper, and ends a function with
-    a brace in the first column."""
+    """What the translator printed, line by line: each contract before its wrapper, a function's last brace in the first
+    column."""
 
     def __init__(self, lines, public):
         self.public = public

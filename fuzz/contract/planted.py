@@ -3,8 +3,9 @@
 
     planted.py [--root ROOT] [--only FUNCTION...] [--jobs N] [--json FILE] [--random N]
 
-The fault is planted into the function's first statement that matters: one bit of what its first `return` answers, or, where
-it returns nothing, its first assignment or call is dropped. The file is translated and compiled anew, everything else is built once.
+The fault is planted into the function's first statement that matters: one bit of what its first `return` answers, or,
+where it returns nothing, its first assignment or call is dropped. The file is translated and compiled anew, everything
+else is built once.
 One line a function: the clause that saw it, and of which function. The last line is
 "planted: S/N seen on the seeds alone, M more with N random inputs, U unseen".
 Exit code: 0 all seen on the seeds, 1 some not, 2 usage, 3 could not build or run.
@@ -71,7 +72,8 @@ def plant(root, base, source, function, random):
         (tree / source.relative_to(root)).write_text(text[:start] + damaged + text[end:])
         # A static function of a header is in every file that includes it: one of them shows it.
         compiled = source.relative_to(root) if source.suffix == ".c" else pathlib.Path("abi/src/identity.c")
-        code, _, words = run([HERE / "build.sh", "--root", tree, "--out", f"{folder}/out", "--only", compiled, "--base", base])
+        code, _, words = run([HERE / "build.sh", "--root", tree, "--out", f"{folder}/out", "--only", compiled,
+                              "--base", base])
         if code:
             raise CouldNotRun(f"{name}: {words.strip()[-400:]}")
         replay, seeds = f"{folder}/out/contract_replay", root / "fuzz" / "seeds" / "core"
@@ -90,7 +92,8 @@ def arguments():
     parser.add_argument("--root", type=pathlib.Path, default=HERE.parents[1], help="the project whose core is damaged")
     parser.add_argument("--only", nargs="+", default=[], metavar="FUNCTION", help="these functions and no others")
     parser.add_argument("--jobs", type=int, default=2, help="faults at a time (default 2)")
-    parser.add_argument("--random", type=int, default=20000, help="inputs made from the seeds where those did not suffice")
+    parser.add_argument("--random", type=int, default=20000, metavar="N",
+                        help="inputs made from the seeds where those did not suffice (default 20000)")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write a record of the run")
     return parser.parse_args()
 
