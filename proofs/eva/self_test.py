@@ -11,7 +11,7 @@ import check
 ROWS = (
     ("size_guard_deleted", "abi/src/prefix.c",
      "  if (size < NXMEM_HEADER_BYTES) return nx_verdict(NXMEM_REASON_SHORT_HEADER, 0u, size, NXMEM_HEADER_BYTES);\n", "",
-     "nxmem_read_factory_unvalidated", "quiet: prefix.c"),
+     "nxmem_read_allocator_unvalidated", "quiet: prefix.c"),
     ("table_guard_one_off", "abi/src/negotiate.c", "if (size < NXMEM_REQUEST_BYTES)", "if (size < NXMEM_REQUEST_BYTES - 1)",
      "nxmem_request_take", "mem_access"),
     ("null_check_deleted", "abi/src/prefix.c",
