@@ -52,6 +52,8 @@ class ProofLayer:
 
     def targets_for(self, mutant):
         """(target reduced to one function) for each world; a macro is proved where its users are."""
+        if mutant.function.isupper() and mutant.operator in LOADED_AGAIN:
+            return []  # where memory stands still a second load changes nothing, and the racing world replaces the macro
         found, users = [], None
         for target in self.targets:
             home = target.get("defines", target["source"])

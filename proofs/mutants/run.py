@@ -276,6 +276,9 @@ def finish(args, results, problems, keep):
     keep(results, complete=True)
     for problem in problems:
         say(problem)
+    for r in results:
+        if r.asked == list(LAYERS) and list(r.kills) == ["unit"]:
+            say(f"noticed by the unit tests alone: {r.mutant.id}: {r.kills['unit']['test']}")
     say(f"noticed first by: {by_layer(results)}")
     say(f"mutants: {killed}/{len(results)} killed, {excused} justified")
     return 1 if problems else 0
