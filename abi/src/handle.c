@@ -50,7 +50,9 @@ nxmem_verdict nxmem_check_live(uint64_t word) {
   return nx_accept();
 }
 
-uint64_t nxmem_word_in_state(uint64_t word, uint32_t state) { return word / 256u * 256u + (uint64_t)state; }
+uint64_t nxmem_word_in_state(uint64_t word, uint32_t state) {
+  return nxmem_word_make(nxmem_word_generation(word), nxmem_word_users(word), state);
+}
 
 nxmem_verdict nxmem_check_claim(uint64_t word, uint64_t handle) {
   const uint32_t generation = nxmem_word_generation(word);

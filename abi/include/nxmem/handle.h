@@ -136,7 +136,7 @@ nxmem_verdict nxmem_check_live(uint64_t word);
     ensures same_generation: NX_WORD_GENERATION(\result) == NX_WORD_GENERATION(word);
     ensures same_users: NX_WORD_USERS(\result) == NX_WORD_USERS(word);
     ensures new_state: NX_WORD_STATE(\result) == state;
-    ensures exact: \result == word / 256 * 256 + state; */
+    ensures exact: \result == NX_WORD_GENERATION(word) * NX_TWO_32 + NX_WORD_USERS(word) * 256 + state; */
 uint64_t nxmem_word_in_state(uint64_t word, uint32_t state);
 
 /*
