@@ -21,12 +21,14 @@ enum { NXMEM_NAME_MAX = 255, NXMEM_NAME_BUF = 256 };
 #ifdef __FRAMAC__
 /* clang-format off */
 #define NX_NO_NUL_AMONG(b, n) (\forall integer k; 0 <= k < (n) ==> (b)[k] != 0)
-/* Two names of equal bytes, with the NUL at n. */
-#define NX_SAME_TO(a, b, n) \
-  ((a)[n] == 0 && (b)[n] == 0 && (\forall integer k; 0 <= k < (n) ==> (a)[k] == (b)[k] && (a)[k] != 0))
-#define NX_FIRST_DIFFERENCE(a, b, n) \
-  ((a)[n] != (b)[n] && (\forall integer k; 0 <= k < (n) ==> (a)[k] == (b)[k] && (a)[k] != 0))
-#define NX_ENDED_NAME(b) (\exists integer n; 0 <= n <= 255 && (b)[n] == 0 && \valid_read((b) + (0 .. n)))
+/*
+ * Two names of equal bytes, with the NUL at n. What is said to exist is said as a negation: of a chain of && the run-time
+ * checker would keep the last part alone.
+ */
+#define NX_SAME_BEFORE(a, b, n) (\forall integer k; 0 <= k < (n) ==> (a)[k] == (b)[k] && (a)[k] != 0)
+#define NX_SAME_TO(a, b, n) (!((a)[n] != 0 || (b)[n] != 0 || !NX_SAME_BEFORE(a, b, n)))
+#define NX_FIRST_DIFFERENCE(a, b, n) (!((a)[n] == (b)[n] || !NX_SAME_BEFORE(a, b, n)))
+#define NX_ENDED_NAME(b) (\exists integer n; 0 <= n <= 255 && !((b)[n] != 0 || !\valid_read((b) + (0 .. n))))
 /* clang-format on */
 #endif
 /*
