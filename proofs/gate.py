@@ -121,15 +121,14 @@ def judge(args, root):
         options = {"quick": args.quick, "all_provers": args.all_provers, "jobs": args.jobs, "core": core,
                    "seconds": args.timeout or (20 if args.quick else 60)}
         results = gate_plan.Plan(root, targets, options).run()
+    changed = ["the sources changed during the run"] if gate_record.content_hash(root) != judged_hash else []
     if args.update_floors:
         gate_record.update_floors(root, results)
-    late = judge_runs(results, core, ledger, not args.update_floors)
+        judged_hash = gate_record.content_hash(root)
+    late = changed + judge_runs(results, core, ledger, not args.update_floors)
     for problem in late:
         print(problem, flush=True)
     problems += late
-    if gate_record.content_hash(root) != judged_hash:
-        problems.append("the sources changed during the run")
-        print(problems[-1], flush=True)
     seconds = time.monotonic() - started
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     processor = used.ru_utime + used.ru_stime

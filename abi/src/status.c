@@ -209,7 +209,7 @@ void nxmem_status_take(NXMEM_UNTRUSTED NxmemStatus *src, NxmemStatus *out) {
       loop invariant text: NX_NO_NUL(out->message, length);
       loop invariant zero: \forall integer k; length <= k < i ==> out->message[k] == 0;
       loop invariant header: NX_LOADED(NX_STATUS_AT) && NX_LOADED(NX_STATUS_AT + 4);
-      loop invariant loaded: \forall integer k; 0 <= k < length ==> NX_LOADED(NX_STATUS_AT + 8 + k);
+      loop invariant loaded: \forall integer k; NX_STATUS_AT + 8 <= k < NX_STATUS_AT + 8 + length ==> NX_LOADED(k);
       loop invariant no_further: NX_NOTHING_LOADED_FROM(NX_STATUS_AT + 8 + i);
       loop invariant ended: length < i ==> NX_NOTHING_LOADED_FROM(NX_STATUS_AT + 8 + length + 1);
       loop invariant clamped: NX_NOTHING_LOADED_FROM(NX_STATUS_AT + 8 + claimed);
