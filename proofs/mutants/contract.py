@@ -31,7 +31,7 @@ class ContractLayer:
 
     def judge(self, _tree, mutant):
         """{function, clause, input, witness_hex, text}, or None."""
-        return self.replay(self.numbers[mutant.id])[0]
+        return self.replay(self.numbers[mutant.id])[0] if mutant.id in self.numbers else None
 
     def replay(self, number):
         with tempfile.TemporaryDirectory(prefix="nxmem-witness-") as folder:

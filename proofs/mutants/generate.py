@@ -14,6 +14,7 @@ ASSIGNMENTS = (CursorKind.COMPOUND_ASSIGNMENT_OPERATOR,)
 FLIPPED = {"<": ("<=", ">"), "<=": ("<", ">="), ">": (">=", "<"), ">=": (">", "<="), "==": ("!=",), "!=": ("==",)}
 LOGIC = {"&&": "||", "||": "&&"}
 ARITHMETIC = {"+": "-", "-": "+", "*": "/", "/": "*", "%": "/", "&": "|", "|": "&", "+=": "-=", "-=": "+="}
+UNTRUSTED_HEADER = "abi/include/nxmem/verdict.h"
 VERDICT_MAKERS = ("nx_verdict", "nx_accept")
 LARGEST = ("UINT32_MAX", "UINT64_MAX")
 INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|\d+)([uUlL]*)$")
@@ -38,6 +39,7 @@ OPERATORS = {
     "swap-field": "a member is the next one of the same type",
     "swap-arguments": "two neighbouring arguments for parameters of the same type change places",
     "drop-cast": "a cast is gone",
+    "drop-volatile": "memory that another may write is read as if it stood still",
     "constant-verdict": "a return is an acceptance; 1 or 0 where a number is returned",
 }
 
@@ -367,6 +369,8 @@ def macro_mutants(source):
         if number is not None:
             for value in (int(number.group(1), 0) + 1, int(number.group(1), 0) - 1):
                 yield name, "constant", at, end, f"{value}{number.group(2)}"
+        elif name == "NXMEM_UNTRUSTED" and "volatile" in body:
+            yield name, "drop-volatile", at, end, body.replace("volatile", "").strip()
         elif name.startswith("NX_LOAD") and body.startswith("("):
             parameters, body = re.match(r"(\([^)]*\))\s*(.*)", body, re.S).groups()
             at = end - len(body)
@@ -389,7 +393,12 @@ def mutants_of_source(source):
     return mutants
 
 
+def damaged_paths(root):
+    """abi/src, and the header that says how the core sees memory that another may write."""
+    return core_paths(root) + [UNTRUSTED_HEADER]
+
+
 def all_mutants(root):
-    return [mutant for path in core_paths(root) for mutant in mutants_of_source(Source(root, path))]
+    return [mutant for path in damaged_paths(root) for mutant in mutants_of_source(Source(root, path))]
 
 

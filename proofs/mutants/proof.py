@@ -60,7 +60,7 @@ class ProofLayer:
             names = [entry["name"] for entry in target["functions"]]
             if home == mutant.file and mutant.function in names:
                 found.append(dict(target, names=[mutant.function]))
-            elif mutant.function.isupper() and target["world"] != "racing":
+            elif mutant.function.isupper() and (target["world"] == "racing") == (mutant.operator == "drop-volatile"):
                 users = self.users_of(mutant.function) if users is None else users
                 found += [dict(target, names=[name]) for name in names if (home, name) in users]
         # A second load is the racing world's business.

@@ -242,7 +242,7 @@ def main():
         return 0
     args.all_layers = args.all_layers or args.one_layer
 
-    originals = {path: open(f"{args.root}/{path}", "rb").read() for path in generate.core_paths(args.root)}
+    originals = {path: open(f"{args.root}/{path}", "rb").read() for path in generate.damaged_paths(args.root)}
     say(f"{len(generated)} mutants generated, {len(mutants)} chosen; asking the compiler which of them differ")
     with concurrent.futures.ThreadPoolExecutor(max_workers=args.jobs) as pool:
         mutants, not_counted = sift(args.root, mutants, pool)

@@ -24,7 +24,7 @@ EQUAL_ENTRY = entry(EQUAL, "<", "<=", "equal numbers are the same number")
 
 # name, fixture, justified.toml, options, exit code, a text that must be said
 ROWS = (
-    ("a contract that says it all kills each", "strong", "", (), 0, r"mutants: (\d+)/\1 killed, 0 justified$"),
+    ("a contract that says it all kills each", "strong", "", ("--only", "twice"), 0, r"mutants: (\d+)/\1 killed, 0 justified$"),
     ("a survivor that nobody justified", "weak", "", (), 1, f"survives, not justified: {ALIVE}"),
     ("a survivor that is justified", "equal", EQUAL_ENTRY, ("--only", EQUAL), 0, "mutants: 0/1 killed, 1 justified$"),
     ("a justification without a reason", "equal", entry(EQUAL, "<", "<=", " "), ("--only", EQUAL), 1,
@@ -67,6 +67,7 @@ DAMAGES = (
     ("swap-field", "level", "size"),
     ("swap-arguments", "size, 8u", "8u, size"),
     ("drop-cast", "(uint32_t)", "(nothing)"),
+    ("drop-volatile", "const volatile", "const"),
     ("constant-verdict", "nx_verdict(NXMEM_REASON_SHORT_HEADER, 0u, size, 8u)", "nx_accept()"),
     ("constant-verdict", "!(number - 9u)", "1"),
 )

@@ -48,9 +48,7 @@ class UnitLayer:
         return f"{folder}/{os.path.basename(source)[:-2]}.o"
 
     def compile(self, tree, source, output):
-        # -O1: the optimiser may turn undefined behaviour of a mutant into anything; here it shows as it stands.
-        command = [*("-O1" if part == "-O2" else part for part in COMPILER), f"-I{tree}/abi/include", f"-I{tree}/abi/src",
-                   "-c", f"{tree}/{source}", "-o", output]
+        command = [*COMPILER, f"-I{tree}/abi/include", f"-I{tree}/abi/src", "-c", f"{tree}/{source}", "-o", output]
         run_quietly(command, f"{source} does not compile")
 
     def link(self, folder, replaced):
@@ -60,7 +58,9 @@ class UnitLayer:
     def judge(self, tree, mutant):
         """{test} of the first row that fails, or None."""
         with tempfile.TemporaryDirectory(prefix="nxmem-unit-") as folder:
-            damaged = includers(self.root, mutant.file) if mutant.file.endswith(".h") else [mutant.file]
+            damaged = [mutant.file]
+            if mutant.file.endswith(".h"):
+                damaged = includers(self.root, mutant.file) if mutant.file.startswith("abi/src") else self.sources
             replaced = {source: self.object_of(folder, source) for source in damaged}
             for source, output in replaced.items():
                 self.compile(tree, source, output)
