@@ -8,7 +8,7 @@
 
 #include "support.h"
 
-/* The sum is guarded by a difference, which no domain of this Eva relates to it: bounds instead of any, here and below. */
+/* The sum is guarded by a difference, which no domain of this Eva relates to it: bounds instead of any, also below. */
 void eva_nxmem_count_add(void) {
   const uint64_t count = eva_bound();
   (void)nxmem_count_add(count, eva_bound());

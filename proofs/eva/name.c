@@ -8,7 +8,7 @@
 
 #include "support.h"
 
-/* Text that fills the room but for the last bytes, which are any: Eva takes each kind of character at each place apart. */
+/* Text that fills the room but for the last bytes, which are any: Eva takes each kind of character apart. */
 static void long_name(uint8_t *room, uint32_t room_bytes, uint32_t any_bytes) {
   for (uint32_t i = 0u; i < room_bytes - any_bytes; i++) {
     const uint8_t byte = any8;

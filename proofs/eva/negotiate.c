@@ -55,7 +55,11 @@ void eva_nxmem_negotiate_decide(void) {
   (void)nxmem_negotiate_decide(&request, &own, &response);
 }
 
-void eva_nxmem_response_extent(void) { (void)nxmem_response_extent(any32); }
+/* Any room: those below 40 one by one, because no domain of this Eva relates a number to its remainder. */
+void eva_nxmem_response_extent(void) {
+  const uint32_t room = any32;
+  (void)nxmem_response_extent(room < NXMEM_RESPONSE_BYTES ? eva_each(0u, NXMEM_RESPONSE_BYTES - 1u) : room);
+}
 
 void eva_nxmem_response_take(void) {
   NxmemNegotiateResponse response;

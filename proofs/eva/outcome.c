@@ -37,7 +37,7 @@ void eva_nxmem_outcome_take(void) {
   nxmem_outcome_take(&outcome, &out);
 }
 
-/* The differences are between numbers that stand in a record, which no domain of this Eva relates: bounds instead of any. */
+/* The differences are between numbers in a record, which no domain of this Eva relates: bounds instead of any. */
 void eva_nxmem_settle_refund(void) {
   const uint64_t reported = eva_bound();
   const uint64_t charged = eva_bound();

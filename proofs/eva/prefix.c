@@ -2,7 +2,8 @@
  * prefix.c: Eva drivers of nxmem/prefix.h: each entry point once for everything that its contract allows.
  *
  * Attackers: a table that declares any size and holds anything, at any address.
- * Promise: in the quiet world no byte is there beyond the size that the table declares, in the racing one none beyond the record.
+ * Promise: in the quiet world no byte is there beyond the size that the table declares, in the racing one none beyond
+ * the record.
  */
 #include "nxmem/prefix.h"
 
@@ -53,13 +54,15 @@ static uintptr_t size_only(void) {
 void eva_nxmem_read_allocator_unvalidated(void) {
   NxmemAllocatorVtable out;
   uint32_t declared;
-  (void)nxmem_read_allocator_unvalidated((NxmemAllocatorVtable *)any_table(NXMEM_ALLOCATOR_BYTES_0, NXMEM_ALLOCATOR_BYTES_1), any32, &out, &declared);
+  (void)nxmem_read_allocator_unvalidated(
+      (NxmemAllocatorVtable *)any_table(NXMEM_ALLOCATOR_BYTES_0, NXMEM_ALLOCATOR_BYTES_1), any32, &out, &declared);
 }
 
 void eva_nxmem_read_allocator(void) {
   NxmemAllocatorVtable out;
   uint32_t declared;
-  (void)nxmem_read_allocator((NxmemAllocatorVtable *)any_table(NXMEM_ALLOCATOR_BYTES_0, NXMEM_ALLOCATOR_BYTES_1), any32, &out, &declared);
+  (void)nxmem_read_allocator((NxmemAllocatorVtable *)any_table(NXMEM_ALLOCATOR_BYTES_0, NXMEM_ALLOCATOR_BYTES_1), any32,
+                             &out, &declared);
 }
 
 void eva_nxmem_check_allocator(void) {
@@ -71,13 +74,15 @@ void eva_nxmem_check_allocator(void) {
 void eva_nxmem_read_factory_unvalidated(void) {
   NxmemAllocatorFactoryVtable out;
   uint32_t declared;
-  (void)nxmem_read_factory_unvalidated((NxmemAllocatorFactoryVtable *)any_table(NXMEM_FACTORY_BYTES, NXMEM_FACTORY_BYTES), any32, &out, &declared);
+  (void)nxmem_read_factory_unvalidated(
+      (NxmemAllocatorFactoryVtable *)any_table(NXMEM_FACTORY_BYTES, NXMEM_FACTORY_BYTES), any32, &out, &declared);
 }
 
 void eva_nxmem_read_factory(void) {
   NxmemAllocatorFactoryVtable out;
   uint32_t declared;
-  (void)nxmem_read_factory((NxmemAllocatorFactoryVtable *)any_table(NXMEM_FACTORY_BYTES, NXMEM_FACTORY_BYTES), any32, &out, &declared);
+  (void)nxmem_read_factory((NxmemAllocatorFactoryVtable *)any_table(NXMEM_FACTORY_BYTES, NXMEM_FACTORY_BYTES), any32,
+                           &out, &declared);
 }
 
 void eva_nxmem_check_factory(void) {
@@ -88,12 +93,14 @@ void eva_nxmem_check_factory(void) {
 
 void eva_nxmem_read_backing_unvalidated(void) {
   NxmemVirtualBackingVtable out;
-  (void)nxmem_read_backing_unvalidated((NxmemVirtualBackingVtable *)any_table(NXMEM_BACKING_BYTES, NXMEM_BACKING_BYTES), any32, &out);
+  (void)nxmem_read_backing_unvalidated((NxmemVirtualBackingVtable *)any_table(NXMEM_BACKING_BYTES, NXMEM_BACKING_BYTES),
+                                       any32, &out);
 }
 
 void eva_nxmem_read_backing(void) {
   NxmemVirtualBackingVtable out;
-  (void)nxmem_read_backing((NxmemVirtualBackingVtable *)any_table(NXMEM_BACKING_BYTES, NXMEM_BACKING_BYTES), any32, any64, &out);
+  (void)nxmem_read_backing((NxmemVirtualBackingVtable *)any_table(NXMEM_BACKING_BYTES, NXMEM_BACKING_BYTES), any32,
+                           any64, &out);
 }
 
 void eva_nxmem_check_backing(void) {
@@ -104,12 +111,14 @@ void eva_nxmem_check_backing(void) {
 
 void eva_nxmem_read_sharing_unvalidated(void) {
   NxmemSharedMappingVtable out;
-  (void)nxmem_read_sharing_unvalidated((NxmemSharedMappingVtable *)any_table(NXMEM_SHARING_BYTES, NXMEM_SHARING_BYTES), any32, &out);
+  (void)nxmem_read_sharing_unvalidated((NxmemSharedMappingVtable *)any_table(NXMEM_SHARING_BYTES, NXMEM_SHARING_BYTES),
+                                       any32, &out);
 }
 
 void eva_nxmem_read_sharing(void) {
   NxmemSharedMappingVtable out;
-  (void)nxmem_read_sharing((NxmemSharedMappingVtable *)any_table(NXMEM_SHARING_BYTES, NXMEM_SHARING_BYTES), any32, any64, &out);
+  (void)nxmem_read_sharing((NxmemSharedMappingVtable *)any_table(NXMEM_SHARING_BYTES, NXMEM_SHARING_BYTES), any32,
+                           any64, &out);
 }
 
 void eva_nxmem_check_sharing(void) {

@@ -53,8 +53,16 @@ static inline uintptr_t eva_misaligned(void) {
 
 /* 64-bit numbers around every bound that the core knows, each on a path of its own. */
 static inline uint64_t eva_bound(void) {
-  static const uint64_t bounds[] = {0u, 1u, 4095u, 4096u, 0xFFFFFFFFu, 0x100000000u, 0x7FFFFFFFFFFFFFFFu,
-                                    0x8000000000000000u, 0xFFFFFFFFFFFFFFFEu, 0xFFFFFFFFFFFFFFFFu};
+  static const uint64_t bounds[] = {0u,
+                                    1u,
+                                    4095u,
+                                    4096u,
+                                    0xFFFFFFFFu,
+                                    0x100000000u,
+                                    0x7FFFFFFFFFFFFFFFu,
+                                    0x8000000000000000u,
+                                    0xFFFFFFFFFFFFFFFEu,
+                                    0xFFFFFFFFFFFFFFFFu};
   return bounds[eva_each(0u, sizeof(bounds) / sizeof(bounds[0]) - 1u)];
 }
 
