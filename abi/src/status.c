@@ -238,6 +238,9 @@ void nxmem_status_take(NXMEM_UNTRUSTED NxmemStatus *src, NxmemStatus *out) {
   ((p)->length == (n) && (p)->consumed == (n) && (p)->bytes[0] == (b)[0] && \
    ((n) > 1 ==> (p)->bytes[1] == (b)[1]) && ((n) > 2 ==> (p)->bytes[2] == (b)[2]) && \
    ((n) > 3 ==> (p)->bytes[3] == (b)[3]))
+#define NX_PADDED(p) \
+  (((p)->length < 2 ==> (p)->bytes[1] == 0) && ((p)->length < 3 ==> (p)->bytes[2] == 0) && \
+   ((p)->length < 4 ==> (p)->bytes[3] == 0))
 #define NX_ESCAPED_BYTE(byte) (NX_CONTROL_BYTE(byte) || (byte) == 0x5C)
 /* What any piece is, whatever it stands for: one character, or an escape in four printable ASCII bytes. */
 #define NX_PRINTABLE_ASCII(byte) (0x20 <= (byte) <= 0x7E)
@@ -267,7 +270,8 @@ typedef struct shown_piece {
 
 /*@ requires piece_writable: \valid(piece);
     assigns *piece;
-    ensures replacement: NX_REPLACEMENT(piece); */
+    ensures replacement: NX_REPLACEMENT(piece);
+    ensures padded: NX_PADDED(piece); */
 static void piece_replacement(shown_piece *piece) {
   piece->bytes[0] = 0xEFu;
   piece->bytes[1] = 0xBFu;
@@ -296,7 +300,8 @@ static void piece_escape(shown_piece *piece, uint32_t code_point, uint32_t consu
     requires bytes_readable: \valid_read(bytes + (0 .. length - 1));
     requires apart: \separated(piece, bytes + (0 .. length - 1));
     assigns *piece;
-    ensures verbatim: NX_VERBATIM(piece, bytes, length); */
+    ensures verbatim: NX_VERBATIM(piece, bytes, length);
+    ensures padded: NX_PADDED(piece); */
 static void piece_verbatim(shown_piece *piece, const uint8_t *bytes, uint32_t length) {
   piece->bytes[0] = bytes[0];
   piece->bytes[1] = length > 1u ? bytes[1] : (uint8_t)0u;

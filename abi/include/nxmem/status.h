@@ -112,6 +112,8 @@ extern "C" {
  */
 #define NX_CUT(b) \
   (!NX_TAIL((b)[255]) ? 255 : !NX_TAIL((b)[254]) ? 254 : !NX_TAIL((b)[253]) ? 253 : !NX_TAIL((b)[252]) ? 252 : 255)
+/* Of a text of n bytes a message is made from so many at most. */
+#define NX_LOOKED_AT(n) ((n) < 256 ? (n) : 256)
 /* A message that ends where it says: text without a NUL, then zeros to the end of the buffer. */
 #define NX_MESSAGE_ENDED(s) \
   ((s)->message_len <= 255 && (\forall integer k; 0 <= k < (s)->message_len ==> (s)->message[k] != 0) && \
@@ -234,11 +236,11 @@ int nxmem_is_control(uint32_t code_point);
 /*
  * Fill *out with a code and a message. The message ends at the first NUL of `text`, after `text_len` bytes, or at the
  * last character boundary not above NXMEM_STATUS_MESSAGE_MAX; everything behind it is zero, so no stack bytes reach
- * the peer. `text` may be NULL when text_len is 0.
+ * the peer. No more than 256 bytes of `text` are looked at; it may be NULL when text_len is 0.
  */
-/*@ requires text_readable: \valid_read(text + (0 .. text_len - 1));
+/*@ requires text_readable: \valid_read(text + (0 .. NX_LOOKED_AT(text_len) - 1));
     requires out_writable: \valid(out);
-    requires apart: \separated(out, text + (0 .. text_len - 1));
+    requires apart: \separated(out, text + (0 .. NX_LOOKED_AT(text_len) - 1));
     assigns *out;
     ensures code: out->code == code;
     ensures text: NX_MESSAGE_ENDED(out);
