@@ -12,6 +12,7 @@ void eva_nxmem_caps_at(void) { (void)nxmem_caps_at(any32); }
 
 void eva_nxmem_caps_effective(void) { (void)nxmem_caps_effective(any64, any64, any32); }
 
+/* eva: -eva-slevel-function nxmem_check_capabilities:0,check_slots:0,check_undeclared:0 */
 void eva_nxmem_check_capabilities(void) {
   NxmemAllocatorVtable table;
   uint64_t effective;

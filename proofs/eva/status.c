@@ -44,15 +44,15 @@ void eva_nxmem_utf8_code_point(void) {
   (void)nxmem_utf8_code_point(bytes, row[0]);
 }
 
-/* Text up to one byte more than the buffer, each length ending its block, and one length far beyond. */
+/* No text, as much as fits, one byte more, each ending its block, and far more. */
 /* eva: -eva-slevel-function bytes_before_nul:1,copy_then_zero:1 -eva-min-loop-unroll 257 */
 void eva_nxmem_status_build(void) {
-  enum { ROOM = NXMEM_STATUS_MESSAGE_BUF + 1, FAR = 70000 };
-  static const uint32_t lengths[] = {0u, 1u, 255u, 256u, 257u};
+  enum { ROOM = NXMEM_STATUS_MESSAGE_BUF, FAR = 70000 };
+  static const uint32_t lengths[] = {0u, 255u, 256u};
   static uint8_t far_text[FAR];
   uint8_t room[ROOM];
   NxmemStatus out;
-  const uint32_t text_len = lengths[eva_each(0u, 4u)];
+  const uint32_t text_len = lengths[eva_each(0u, 2u)];
   eva_fill(room, sizeof(room));
   if (any32 != 0u) {
     nxmem_status_build(&out, any32, room + (ROOM - text_len), text_len);
@@ -72,27 +72,29 @@ void eva_nxmem_status_take(void) {
   nxmem_status_take(&status, &out);
 }
 
-/* Up to two bytes of any kind, each length in each capacity up to one byte more than they can take. */
+/* Up to two bytes of any kind in room for none, for one byte, and for more than they can take. */
 void eva_nxmem_text_show(void) {
   enum { BYTES = 2, ROOM = 4 * BYTES + 2 };
   uint8_t bytes[BYTES];
   uint8_t out[ROOM];
   const uint32_t length = eva_each(0u, BYTES);
-  const uint32_t capacity = eva_each(1u, ROOM);
+  static const uint32_t capacities[] = {1u, 4u, ROOM};
+  const uint32_t capacity = capacities[eva_each(0u, 2u)];
   eva_fill(bytes, sizeof(bytes));
   (void)nxmem_text_show(bytes + (BYTES - length), length, out + (ROOM - capacity), capacity);
 }
 
-/* Longer characters: a lead of three or four bytes before any tails, whole and cut short. */
+/* A lead of three or four bytes before any tails, whole and cut short, or ASCII before tails that have no lead. */
 void eva_nxmem_text_show__long(void) {
   enum { BYTES = 4, ROOM = 3 * BYTES + 1 };
   uint8_t bytes[BYTES];
   uint8_t out[ROOM];
-  const uint32_t length = eva_each(2u, BYTES);
-  const uint32_t capacity = eva_each(1u, ROOM);
+  static const uint32_t capacities[] = {4u, ROOM};
+  const uint32_t length = eva_each(3u, BYTES);
+  const uint32_t capacity = capacities[eva_each(0u, 1u)];
   uint8_t *text = bytes + (BYTES - length);
   eva_fill(bytes, sizeof(bytes));
-  text[0] = between(0xE1u, 0xF3u);
+  text[0] = any32 != 0u ? between(0xE1u, 0xF3u) : between(0x20u, 0x5Bu);
   for (uint32_t i = 1u; i < length; i++) text[i] = between(0x80u, 0xBFu);
   (void)nxmem_text_show(text, length, out + (ROOM - capacity), capacity);
 }
