@@ -18,6 +18,7 @@ APART = ["-fno-ipa-icf", "-fno-ipa-cp", "-fno-ipa-ra", "-fno-asynchronous-unwind
 ATTRIBUTES = "__attribute__((noinline, noclone, used)) "
 FUNCTION = re.compile(r"^(\w+)__(\d+):\n(.*?)^\t\.size\t\1__\2,", re.M | re.S)
 NOISE = re.compile(r"^\t\.(?:p2align|align|globl|type|loc|file|local).*\n", re.M)
+CONSTANT = r"(?:\.LC|CSWTCH\.)\d+"
 ORIGINAL = 0
 
 
@@ -50,14 +51,14 @@ def versions(root, path, numbered):
 
 
 def constants_of(assembly):
-    """Label -> what stands there, for the constants that the compiler keeps outside the code."""
-    found = {name: value for name, value in re.findall(r"^\t\.set\t(\.LC\d+),(.*)$", assembly, re.M)}
-    for name, values in re.findall(r"^(\.LC\d+):\n((?:\t\.(?!section|text|globl|align|p2align)\w+.*\n)+)", assembly, re.M):
+    """Label -> what stands there, for the constants and tables that the compiler keeps outside the code."""
+    found = {name: value for name, value in re.findall(rf"^\t\.set\t({CONSTANT}),(.*)$", assembly, re.M)}
+    for name, values in re.findall(rf"^({CONSTANT}):\n((?:\t\.(?:byte|value|long|quad|zero|string|ascii)\t.*\n)+)", assembly, re.M):
         found[name] = re.sub(r"\s+", " ", values)
     for _ in found:
-        if not any(".LC" in value for value in found.values()):
+        if not any(re.search(CONSTANT, value) for value in found.values()):
             break
-        found = {name: re.sub(r"\.LC\d+", lambda m: found[m.group(0)], value) for name, value in found.items()}
+        found = {name: re.sub(CONSTANT, lambda m: found[m.group(0)], value) for name, value in found.items()}
     return found
 
 
@@ -65,7 +66,7 @@ def normalised(assembly, name, number, constants):
     """A function's assembly without its own name, with constants in the place of their labels, other labels numbered as they come."""
     labels = {}
     text = NOISE.sub("", assembly).replace(f"{name}__{number}", name)
-    text = re.sub(r"\.LC\d+", lambda m: f"[{constants[m.group(0)]}]", text)
+    text = re.sub(CONSTANT, lambda m: f"[{constants[m.group(0)]}]", text)
     return re.sub(r"\.L\w*\d+", lambda m: labels.setdefault(m.group(0), f".L{len(labels)}"), text)
 
 
