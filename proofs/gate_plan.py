@@ -13,11 +13,7 @@ A prover that is asked for a function's goals is asked for its smoke tests too: 
 prove anything with it. Runs are cut to about a hundred goals, so that two cores stay busy to the end.
 """
 import concurrent.futures
-import os
-import re
-import subprocess
 import tempfile
-import time
 
 import gate_run
 
@@ -36,7 +32,7 @@ class Judged:
         self.whole = {}  # function -> rows of Frama-C's properties, of a run that proved all goals of it
         self.last = {}  # function -> rows of the last run
         self.considered = []  # (file, function, kind, text): believed without proof
-        self.defined = set()
+        self.defined = set()  # functions that Frama-C saw a body of
         self.commands = []
         self.seconds = 0.0
         self.problems = []
@@ -48,6 +44,7 @@ class Judged:
     def take(self, names, run, core):
         self.commands.append(run.command)
         self.seconds += run.seconds
+        self.defined |= run.defined
         for problem in run.problems:
             self.add_problem(problem)
         for name in names:
@@ -124,7 +121,6 @@ class Plan:
     def run(self):
         with tempfile.TemporaryDirectory(prefix="nxmem-why3-") as folder:
             self.config = gate_run.write_why3_config(folder)
-            self.see_definitions()
             first = min(FIRST_SECONDS, self.options["seconds"])
             groups = [(goals, judged, names) for judged in self.judged for goals, names in chunks_of(judged.target)]
             groups.sort(key=lambda group: -group[0])
@@ -182,17 +178,3 @@ class Plan:
               f"{run.seconds:.0f} s", flush=True)
         for problem in run.problems:
             print(f"  {problem}", flush=True)
-
-    def see_definitions(self):
-        """Which functions each unit defines, as Frama-C sees it."""
-        for judged in self.judged:
-            with tempfile.TemporaryDirectory(prefix="nxmem-wp-") as folder:
-                options = {"provers": "none", "timeout": 1, "smoke_timeout": 1, "par": 1}
-                command = gate_run.command_for(self.root, judged.target, options, folder)
-            command = command[:4] + [os.path.join(self.root, judged.target["source"]), "-metrics"]
-            done = subprocess.run(command, capture_output=True, text=True, cwd=self.root)
-            section = re.search(r"Defined functions.*?=\n(.*?)\n\s*\n", done.stdout, re.S)
-            if done.returncode != 0 or not section:
-                judged.add_problem(f"frama-c ended with {done.returncode}: {(done.stdout + done.stderr)[-600:]}")
-            else:
-                judged.defined = set(re.findall(r"(\w+) \(\d+ calls?\)", section.group(1)))

@@ -94,7 +94,7 @@ def command_for(root, target, options, folder):
         command.append("-wp-smoke-tests")
     if smoke == "contracts":
         command += ["-wp-no-smoke-dead-code", "-wp-no-smoke-dead-call"]
-    return command + [os.path.join(root, target["source"]), "-then", "-report-csv", f"{folder}/properties.csv"]
+    return command + [os.path.join(root, target["source"]), "-then", "-report-csv", f"{folder}/properties.csv", "-metrics"]
 
 
 def warnings_in(output):
@@ -158,9 +158,10 @@ def run_wp(root, target, options, why3_config):
         env = dict(os.environ, WHY3CONFIG=why3_config)
         done = subprocess.run(run.command, env=env, capture_output=True, text=True, cwd=root)
         output = done.stdout + done.stderr
-        run.defined = set(re.findall(r"^\[rte:annot\] annotating function (\w+)$", output, re.M))
+        defined = re.search(r"^\[metrics\] Defined functions.*?=\n(.*?)\n\s*\n", output, re.M | re.S)
+        run.defined = set(re.findall(r"(\w+) \(\d+ calls?\)", defined.group(1) if defined else ""))
         run.problems += ["warning: " + text for text in warnings_in(output)]
-        if done.returncode != 0 or not os.path.exists(f"{folder}/properties.csv"):
+        if done.returncode != 0 or not defined or not os.path.exists(f"{folder}/properties.csv"):
             run.problems.append(f"frama-c ended with {done.returncode}: " + output[-600:])
         else:
             read_report(run, f"{folder}/report.json", output, target["names"])
