@@ -198,8 +198,11 @@ def open_points(data):
         found += [f"{where}: eva: {alarm}" for alarm in eva.get("alarms", [])]
     records = {kind: source["record"] or {} for kind, source in data["inputs"].items()}
     found += [f"proof gate: {problem}" for problem in records["prove"].get("problems", [])]
-    found += [f"mutants: {problem}" for problem in records["mutants"].get("problems", [])]
-    for mutant in records["mutants"].get("mutants", []):
+    mutants = records["mutants"].get("mutants", [])
+    told = {mutant["id"] for mutant in mutants if mutant["status"] not in ("killed", "justified")}
+    found += [f"mutants: {problem}" for problem in records["mutants"].get("problems", [])
+              if problem.rsplit(": ", 1)[-1] not in told]
+    for mutant in mutants:
         if mutant["status"] not in ("killed", "justified"):
             found.append(f"{mutant['file']}:{mutant['line']}: mutant {mutant['status']}: {mutant['id']}: "
                          f"{mutant['before']} => {mutant['after'] or '(nothing)'}")
