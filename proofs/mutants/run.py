@@ -25,7 +25,7 @@ from tree import Tree
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 LAYERS = ("contract", "proof", "unit")
-QUICK_MUTANTS = 60
+QUICK_MUTANTS = 120
 JUSTIFIED_MOST = 0.05
 SAID_EVERY = 20.0  # seconds
 
@@ -156,7 +156,7 @@ class Run:
 
 
 def by_layer(results):
-    first = collections.Counter(r.asked[-1] if len(r.kills) == 1 else "several" for r in results if r.kills)
+    first = collections.Counter(next(iter(r.kills)) if len(r.kills) == 1 else "several" for r in results if r.kills)
     left = sum(not r.kills for r in results)
     return ", ".join([f"{name} {first[name]}" for name in (*LAYERS, "several") if first[name]] + [f"{left} alive"])
 
