@@ -42,13 +42,13 @@ def revision(root):
     return done.stdout.strip()
 
 
-def write(path, root, results, **facts):
+def write(path, revision, results, **facts):
     """One JSON record; written through a second file, so that a reader never sees half of it."""
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     record = {
         "command": [os.path.basename(sys.argv[0])] + sys.argv[1:],
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "revision": revision(root),
+        "revision": revision,
         **facts,
         "mutants": [{
             "id": r.mutant.id, "file": r.mutant.file, "line": r.mutant.line, "function": r.mutant.function,

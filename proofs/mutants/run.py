@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 import generate
 import record
 from objects import sift
-from tree import Tree
+from tree import Tree, freeze
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -79,7 +79,7 @@ def sample_of(mutants, size, seed):
     return rounds[:size]
 
 
-def make_layers(args, folder, mutants):
+def make_layers(args, root, folder, mutants):
     """Each layer with its control: nothing is damaged before the undamaged core passes."""
     made = []
     for name in args.layers:
@@ -88,13 +88,13 @@ def make_layers(args, folder, mutants):
         say(f"preparing the {name} layer")
         if name == "contract":
             from contract import ContractLayer
-            made.append(ContractLayer(args.root, place, mutants, args.jobs, seed=args.seed))
+            made.append(ContractLayer(root, place, mutants, args.jobs, seed=args.seed))
         elif name == "proof":
             from proof import ProofLayer
-            made.append(ProofLayer(args.root, place))
+            made.append(ProofLayer(root, place))
         else:
             from unit import UnitLayer
-            made.append(UnitLayer(args.root, place))
+            made.append(UnitLayer(root, place))
     return made
 
 
@@ -103,6 +103,7 @@ class Run:
 
     def __init__(self, args, layers, originals, folder):
         self.args, self.layers, self.originals, self.folder = args, layers, originals, folder
+        self.root = os.path.join(folder, "frozen")
         self.place = threading.local()
         self.results, self.started, self.said = [], time.monotonic(), time.monotonic()
         self.guard = threading.Lock()
@@ -110,7 +111,7 @@ class Run:
     def judge(self, mutant):
         tree = getattr(self.place, "tree", None)
         if tree is None:
-            tree = self.place.tree = Tree(self.args.root, tempfile.mkdtemp(dir=self.folder, prefix="tree-"), self.originals)
+            tree = self.place.tree = Tree(self.root, tempfile.mkdtemp(dir=self.folder, prefix="tree-"), self.originals)
         result = Result(mutant)
         tree.damage(mutant)
         try:
@@ -225,9 +226,13 @@ def show(mutants):
     print(f"mutants: {len(mutants)} generated")
 
 
+def read_bytes(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
 def main():
     args = parse_arguments()
-    started = time.monotonic()
     generated = generate.all_mutants(args.root)
     justified, problems = record.load_entries(args.root, "justified.toml", "justified", ("id", "before", "after", "reason"))
     one_layer, more = record.load_entries(args.root, "one_layer.toml", "mutant", ("id", "layer", "why"))
@@ -242,21 +247,28 @@ def main():
         return 0
     args.all_layers = args.all_layers or args.one_layer
 
-    originals = {path: open(f"{args.root}/{path}", "rb").read() for path in generate.damaged_paths(args.root)}
+    with tempfile.TemporaryDirectory(prefix="nxmem-mutants-") as folder:
+        return judge_all(args, freeze(args.root, os.path.join(folder, "frozen")), folder,
+                         (generated, mutants, justified, one_layer), problems)
+
+
+def judge_all(args, root, folder, lists, problems):
+    """From the compiler's sieve to the closing line, on a frozen copy of the project."""
+    started, revision = time.monotonic(), record.revision(args.root)
+    generated, mutants, justified, one_layer = lists
+    originals = {path: read_bytes(f"{root}/{path}") for path in generate.damaged_paths(root)}
     say(f"{len(generated)} mutants generated, {len(mutants)} chosen; asking the compiler which of them differ")
     with concurrent.futures.ThreadPoolExecutor(max_workers=args.jobs) as pool:
-        mutants, not_counted = sift(args.root, mutants, pool)
+        mutants, not_counted = sift(root, mutants, pool)
     say("not counted: " + ", ".join(f"{count} {why}" for why, count in not_counted.items()))
     path = record_path(args)
 
     def keep(results, complete=False):
         if path:
-            record.write(path, args.root, results, seconds=round(time.monotonic() - started), complete=complete,
+            record.write(path, revision, results, seconds=round(time.monotonic() - started), complete=complete,
                          generated=len(generated), not_counted=not_counted, layers=list(args.layers), problems=problems)
 
-    with tempfile.TemporaryDirectory(prefix="nxmem-mutants-") as folder:
-        run = Run(args, make_layers(args, folder, mutants), originals, folder)
-        results = run.all(mutants, keep)
+    results = Run(args, make_layers(args, root, folder, mutants), originals, folder).all(mutants, keep)
     if args.one_layer:
         problems += judge_one_layer(results, one_layer)
     else:

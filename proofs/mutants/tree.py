@@ -3,6 +3,15 @@ import os
 import shutil
 
 PARTS = ("abi", "proofs/units", "proofs/loads.h")
+# What a run reads beside them. It copies all of it first: who edits meanwhile does not change what is judged.
+FROZEN = ("abi", "proofs", "fuzz", "tests/core")
+
+
+def freeze(root, folder):
+    for part in FROZEN:
+        if os.path.isdir(f"{root}/{part}"):
+            shutil.copytree(f"{root}/{part}", f"{folder}/{part}", ignore=shutil.ignore_patterns("__pycache__"))
+    return folder
 
 
 class Tree:
