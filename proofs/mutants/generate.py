@@ -25,6 +25,7 @@ OPERATORS = {
     "repeat-statement": "a statement that loads plugin memory stands twice",
     "re-read": "a value loaded before is loaded again where it is used",
     "drop-guard": "an if without else is gone, with what it guards",
+    "hoist": "what is written or loaded behind a guard happens before it",
     "drop-case": "a case label is gone: its value takes the default",
     "skip-loop": "a loop's condition is 0",
     "negate-condition": "a condition is its opposite",
@@ -111,7 +112,10 @@ class FunctionMutator:
     def statement(self, node):
         kind = node.kind
         if kind == CursorKind.COMPOUND_STMT:
-            for child in node.get_children():
+            children = list(node.get_children())
+            for before, after in zip(children, children[1:]):
+                self.hoist(before, after)
+            for child in children:
                 self.statement(child)
         elif kind == CursorKind.IF_STMT:
             self.branch(node)
@@ -132,6 +136,20 @@ class FunctionMutator:
             self.add("drop-statement", *self.source.extent(node), "")
         elif kind != CursorKind.NULL_STMT:
             self.effect(node)
+
+    def hoist(self, guard, statement):
+        """What is written or loaded directly behind a guard that leaves the function happens before it."""
+        loads = statement.kind == CursorKind.DECL_STMT and "NX_LOAD" in self.source.text_of(statement)
+        if guard.kind != CursorKind.IF_STMT or not (statement.kind.is_expression() or loads):
+            return
+        parts = list(guard.get_children())
+        if len(parts) != 2 or not any(n.kind == CursorKind.RETURN_STMT for n in parts[1].walk_preorder()):
+            return
+        start, end = guard.extent.start.offset, statement.extent.end.offset
+        end += self.source.text(end, end + 1) == ";"
+        guard_end = guard.extent.end.offset
+        guard_end += self.source.text(guard_end, guard_end + 1) == ";"
+        self.add("hoist", start, end, f"{self.source.text(statement.extent.start.offset, end)} {self.source.text(start, guard_end)}")
 
     def effect(self, node):
         """An expression for its effect."""

@@ -48,6 +48,8 @@ DAMAGES = (
      "out->level = NX_LOAD(record, src, level), out->level = NX_LOAD(record, src, level)"),
     ("re-read", "size", "NX_LOAD(record, src, size)"),
     ("drop-guard", "if (size < 8u) return nx_verdict(NXMEM_REASON_SHORT_HEADER, 0u, size, 8u)", "(nothing)"),
+    ("hoist", "if (size < 8u) return nx_verdict(NXMEM_REASON_SHORT_HEADER, 0u, size, 8u); out->size = si…",
+     "out->size = size; if (size < 8u) return nx_verdict(NXMEM_REASON_SHORT_HEADER, 0u, size, 8…"),
     ("drop-case", "case 7u:", "(nothing)"),
     ("skip-loop", "n < available && bytes[n] != 0u", "0"),
     ("negate-condition", "size < 8u", "!(size < 8u)"),
