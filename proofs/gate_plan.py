@@ -18,7 +18,7 @@ import tempfile
 import gate_run
 
 CHUNK = 100
-FIRST_SECONDS = 5
+FIRST_SECONDS = 10
 
 
 class Judged:
@@ -128,7 +128,7 @@ class Plan:
             self.phase([(judged, names, prover, first) for prover in provers for _, judged, names in groups])
             self.phase(self.jobs_for(self.not_whole, "cvc4,z3,CVC5", self.options["seconds"]))
             if self.options["all_provers"]:
-                self.phase(self.jobs_for(self.without_votes, "z3", min(2 * first, self.options["seconds"])))
+                self.phase(self.jobs_for(self.without_votes, "z3", first))
                 for prover in gate_run.PROVERS:
                     self.phase(self.jobs_for(self.without_votes, prover, self.options["seconds"]))
         for judged in self.judged:

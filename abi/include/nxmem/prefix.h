@@ -111,8 +111,8 @@ uint32_t nxmem_prefix_extent(uint32_t declared, uint32_t known);
     ensures kept: \result.reason != NXMEM_REASON_NONE ==> *out == \old(*out) && *declared_minor == \old(*declared_minor);
     ensures size: \result.reason == NXMEM_REASON_NONE ==> out->struct_size >= NX_ALLOCATOR_NEEDS(*declared_minor);
     ensures level: \result.reason == NXMEM_REASON_NONE ==> out->abi_minor == NX_LEAST(*declared_minor, ceiling);
-    ensures clamped: \result.reason == NXMEM_REASON_NONE && out->abi_minor == 0 ==>
-                     out->release_allocation == \null && NX_NOTHING_LOADED_FROM(120); */
+    ensures clamped: \result.reason == NXMEM_REASON_NONE && out->abi_minor == 0 ==> out->release_allocation == \null;
+    ensures clamped_loads: \result.reason == NXMEM_REASON_NONE && out->abi_minor == 0 ==> NX_NOTHING_LOADED_FROM(120); */
 #endif
 nxmem_verdict nxmem_read_allocator_unvalidated(NXMEM_UNTRUSTED NxmemAllocatorVtable *src, uint32_t ceiling, NxmemAllocatorVtable *out, uint32_t *declared_minor);
 /*@ requires table_readable: \valid_read(table);
@@ -181,8 +181,8 @@ nxmem_verdict nxmem_check_allocator(const NxmemAllocatorVtable *table);
     ensures kept: \result.reason != NXMEM_REASON_NONE ==> *out == \old(*out) && *declared_minor == \old(*declared_minor);
     ensures size: \result.reason == NXMEM_REASON_NONE ==> out->struct_size >= NX_ALLOCATOR_NEEDS(*declared_minor);
     ensures level: \result.reason == NXMEM_REASON_NONE ==> out->abi_minor == NX_LEAST(*declared_minor, ceiling);
-    ensures clamped: \result.reason == NXMEM_REASON_NONE && out->abi_minor == 0 ==>
-                     out->release_allocation == \null && NX_NOTHING_LOADED_FROM(120);
+    ensures clamped: \result.reason == NXMEM_REASON_NONE && out->abi_minor == 0 ==> out->release_allocation == \null;
+    ensures clamped_loads: \result.reason == NXMEM_REASON_NONE && out->abi_minor == 0 ==> NX_NOTHING_LOADED_FROM(120);
     ensures complete_table: \result.reason == NXMEM_REASON_NONE ==> NX_ALLOCATOR_COMPLETE(out); */
 #endif
 nxmem_verdict nxmem_read_allocator(NXMEM_UNTRUSTED NxmemAllocatorVtable *src, uint32_t ceiling, NxmemAllocatorVtable *out, uint32_t *declared_minor);
