@@ -25,7 +25,7 @@ from tree import Tree, freeze
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 LAYERS = ("contract", "proof", "unit")
-QUICK_MUTANTS = 120
+QUICK_MUTANTS = 80
 JUSTIFIED_MOST = 0.05
 SAID_EVERY = 20.0  # seconds
 
@@ -91,7 +91,7 @@ def make_layers(args, root, folder, mutants):
             made.append(ContractLayer(root, place, mutants, args.jobs, seed=args.seed))
         elif name == "proof":
             from proof import ProofLayer
-            made.append(ProofLayer(root, place))
+            made.append(ProofLayer(root, place, thorough=args.all_layers))
         else:
             from unit import UnitLayer
             made.append(UnitLayer(root, place))
