@@ -66,7 +66,7 @@ static int allocate_blocks(exercise *work, nxmem_error *error) {
   nxmem_result result = NXMEM_OK;
   nx_progress_begin(&progress, "allocated", args->blocks);
   while (result == NXMEM_OK && work->count < args->blocks) {
-    result = nxmem_allocate(work->allocator, args->bytes, args->align, &work->blocks[work->count], error);
+    result = nxmem_allocate(work->allocator, args->bytes, args->align, NULL, &work->blocks[work->count], error);
     if (result == NXMEM_OK) nx_progress_tick(&progress, ++work->count);
   }
   nx_progress_end(&progress);

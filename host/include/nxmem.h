@@ -284,8 +284,16 @@ NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_allocator_close(nxmem_allocator
 
 /* ---- Allocation -------------------------------------------------------------------------------------------------- */
 
+/* What an allocation may be asked for beyond size and alignment. */
+typedef struct nxmem_allocate_options {
+  const NxmemByteRange *committed_ranges; /* borrowed for the call; NULL with a count of 0 */
+  uint64_t committed_range_count;         /* not 0: reserve, and commit these only; needs VIRTUAL_BACKING */
+} nxmem_allocate_options;
+
 /*
  * Allocate bytes at an alignment that is a power of two.
+ *
+ * options  NULL: nothing beyond that.
  *
  * NXMEM_ERR_INVALID_ARGUMENT  zero bytes, bad alignment, or a size that wraps when rounded up: refused before the plugin is asked.
  * NXMEM_ERR_PLUGIN            the plugin refused; plugin_status says why.
@@ -295,7 +303,8 @@ NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_allocator_close(nxmem_allocator
  * [any-thread] [runs plugin code] [re-entrant]
  */
 NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_allocate(nxmem_allocator allocator, uint64_t bytes, uint64_t align,
-                                         nxmem_allocation *out, nxmem_error *error);
+                                         const nxmem_allocate_options *options, nxmem_allocation *out,
+                                         nxmem_error *error);
 
 typedef struct nxmem_release_options {
   uint64_t bytes; /* 0: not named. Else must equal what was allocated */

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "allocation.h"
+#include "books.h"
 #include "callbacks.h"
 #include "error.h"
 #include "nxmem/capability.h"
@@ -172,12 +172,7 @@ static void reset(nx_allocator *a, const nx_module *module) {
   atomic_store_explicit(&a->host, module->host, memory_order_relaxed);
   memset(&a->table, 0, sizeof a->table);
   a->effective = 0;
-  atomic_store(&a->live, 0);
-  atomic_store(&a->quarantined, 0);
-  atomic_store(&a->quarantined_bytes, 0);
-  atomic_store(&a->owned, 0);
-  atomic_store(&a->mapped, 0);
-  atomic_store(&a->residual, 0);
+  nx_books_reset(a);
   nx_callbacks_fill(a, module->agreed.agreed_minor);
 }
 
@@ -245,10 +240,10 @@ nxmem_result nxmem_allocator_get_info(nxmem_allocator handle, nxmem_allocator_in
       .declared_flags = a->table.capability_flags,
       .effective_flags = a->effective,
       .abi_minor = a->table.abi_minor,
-      .live_allocations = atomic_load(&a->live),
+      .live_allocations = nx_books_live(a),
       .quarantined = atomic_load(&a->quarantined),
-      .owned_bytes = atomic_load(&a->owned),
-      .mapped_bytes = atomic_load(&a->mapped),
+      .owned_bytes = nx_books_owned(a),
+      .mapped_bytes = nx_books_mapped(a),
   };
   nx_allocator_leave(a);
   *out = info;

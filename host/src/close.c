@@ -8,10 +8,11 @@
  */
 #include <inttypes.h>
 
-#include "allocation.h"
+#include "books.h"
 #include "error.h"
 #include "nxmem/handle.h"
 #include "objects.h"
+#include "release.h"
 
 /*
  * Become the one closer: from LIVE, or from a close that was left waiting for calls inside. The word reads RELEASING with one user while a closer
@@ -36,9 +37,9 @@ static nxmem_result busy(uint64_t n, const char *what, nxmem_error *error) {
 static void retain_quarantine(nx_allocator *a, nx_module *module) {
   nx_add(&module->retained, atomic_load(&a->quarantined));
   nx_add(&module->retained_bytes, atomic_load(&a->quarantined_bytes));
-  nx_add(&module->retained_owned, atomic_load(&a->owned));
+  nx_add(&module->retained_owned, nx_books_owned(a));
   /* `residual` is what gone allocations left mapped: it goes with the allocator's own state. */
-  nx_add(&module->retained_mapped, atomic_load(&a->mapped) - atomic_load(&a->residual));
+  nx_add(&module->retained_mapped, nx_books_mapped(a) - nx_books_residual(a));
 }
 
 static nxmem_result close_claimed(nx_allocator *a, uint32_t flags, nxmem_error *error) {
@@ -47,15 +48,15 @@ static nxmem_result close_claimed(nx_allocator *a, uint32_t flags, nxmem_error *
     nx_slot_set(&a->slot, NXMEM_SLOT_RELEASING);
     return busy(inside, "calls inside the plugin", error);
   }
-  if ((flags & NXMEM_CLOSE_RELEASE_LIVE) != 0) nx_allocations_hand_back(a);
-  const uint64_t live = atomic_load(&a->live);
+  if ((flags & NXMEM_CLOSE_RELEASE_LIVE) != 0) nx_release_all(a);
+  const uint64_t live = nx_books_live(a);
   if (live != 0) {
     nx_slot_set(&a->slot, NXMEM_SLOT_LIVE);
     return busy(live, "live allocations", error);
   }
   nx_module *module = nx_module_at(atomic_load_explicit(&a->module, memory_order_relaxed));
   a->table.release(a->table.ctx); /* C2 */
-  nx_allocations_forget_quarantined(a);
+  nx_release_forget_quarantined(a);
   retain_quarantine(a, module);
   nx_table_give(&nx_allocators, &a->slot); /* C3: nothing is queued, so the closer's share of the slot is the last */
   atomic_fetch_sub(&module->allocators, 1u);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "books.h"
 #include "error.h"
 #include "nxmem/count.h"
 #include "nxmem/outcome.h"
@@ -22,7 +23,7 @@ uint64_t nx_module_allocations(nx_module *module) {
     nx_allocator *a = (nx_allocator *)(void *)nx_table_at(&nx_allocators, i);
     if (!nxmem_is_open(atomic_load(&a->slot.word))) continue;
     if (atomic_load_explicit(&a->module, memory_order_relaxed) != module->slot.self) continue;
-    n = nxmem_count_add(n, atomic_load(&a->live));
+    n = nxmem_count_add(n, nx_books_live(a));
     n = nxmem_count_add(n, atomic_load(&a->quarantined));
   }
   return n;

@@ -6,6 +6,7 @@
  */
 #include <inttypes.h>
 
+#include "books.h"
 #include "callbacks.h"
 #include "error.h"
 #include "fork.h"
@@ -85,11 +86,11 @@ static void count_allocators(uint64_t host, nxmem_host_counts *out) {
     if (!nxmem_is_open(atomic_load(&a->slot.word))) continue;
     if (atomic_load_explicit(&a->host, memory_order_relaxed) != host) continue;
     out->open_allocators++;
-    add(&out->live_allocations, &a->live);
+    out->live_allocations = nxmem_count_add(out->live_allocations, nx_books_live(a));
     add(&out->quarantined, &a->quarantined);
     add(&out->quarantined_bytes, &a->quarantined_bytes);
-    add(&out->owned_bytes, &a->owned);
-    add(&out->mapped_bytes, &a->mapped);
+    out->owned_bytes = nxmem_count_add(out->owned_bytes, nx_books_owned(a));
+    out->mapped_bytes = nxmem_count_add(out->mapped_bytes, nx_books_mapped(a));
   }
 }
 

@@ -35,7 +35,7 @@ static void assert_books(nxmem_allocator allocator, uint64_t live, uint64_t quar
 static void assert_allocate_refused(nxmem_allocator allocator, uint64_t bytes, uint64_t align, nx_refusal want) {
   nxmem_allocation allocation = {0x5A5A, (void *)(uintptr_t)0x5A5A};
   nxmem_error error = nx_blank_error();
-  nx_assert_refused(nxmem_allocate(allocator, bytes, align, &allocation, &error), &error, want);
+  nx_assert_refused(nxmem_allocate(allocator, bytes, align, NULL, &allocation, &error), &error, want);
   assert_int_equal(allocation.id, 0x5A5A);
   assert_int_equal((uintptr_t)allocation.ptr, 0x5A5A);
 }

@@ -395,7 +395,7 @@ static nxmem_allocator old_allocator;
 
 static nxmem_result allocate(void) {
   nxmem_allocation none;
-  return nxmem_allocate(old_allocator, 64, 8, &none, NULL);
+  return nxmem_allocate(old_allocator, 64, 8, NULL, &none, NULL);
 }
 static nxmem_result release(void) { return nxmem_release(old_allocator, (nxmem_allocation){1, NULL}, NULL, NULL); }
 static nxmem_result close_it(void) { return nxmem_allocator_close(old_allocator, 0, NULL); }

@@ -104,7 +104,7 @@ static void test_under_allocate(void **state) {
   assert_int_equal(close_fails(stage.allocator, 0, NXMEM_ERR_BUSY).found, 1);
   nxmem_allocation none;
   nxmem_error error = nx_blank_error();
-  nx_assert_code(nxmem_allocate(stage.allocator, 64, 8, &none, &error), &error, NXMEM_ERR_BUSY);
+  nx_assert_code(nxmem_allocate(stage.allocator, 64, 8, NULL, &none, &error), &error, NXMEM_ERR_BUSY);
   nxmem_allocator_info info;
   nx_assert_code(nxmem_allocator_get_info(stage.allocator, &info, &error), &error, NXMEM_ERR_BUSY);
   assert_int_equal(close_fails(stage.allocator, NXMEM_CLOSE_RELEASE_LIVE, NXMEM_ERR_BUSY).found, 1);
@@ -133,7 +133,7 @@ static void assert_shut(const nx_stage *stage, nxmem_allocation live) {
   nxmem_allocation none = {0x5A5A, NULL};
   nxmem_allocator_info info;
   nxmem_error error = nx_blank_error();
-  nx_assert_code(nxmem_allocate(stage->allocator, 64, 8, &none, &error), &error, NXMEM_ERR_BUSY);
+  nx_assert_code(nxmem_allocate(stage->allocator, 64, 8, NULL, &none, &error), &error, NXMEM_ERR_BUSY);
   nx_assert_code(nxmem_release(stage->allocator, live, NULL, &error), &error, NXMEM_ERR_BUSY);
   nx_assert_code(nxmem_allocator_get_info(stage->allocator, &info, &error), &error, NXMEM_ERR_BUSY);
   nx_assert_code(nxmem_plugin_try_unload(stage->plugin, NULL, &error), &error, NXMEM_ERR_BUSY);
@@ -207,7 +207,7 @@ static void test_two_closers(void **state) {
   (void)close_fails(stage.allocator, 0, NXMEM_ERR_BUSY);
   nxmem_allocation none;
   nxmem_error error = nx_blank_error();
-  nx_assert_code(nxmem_allocate(stage.allocator, 64, 8, &none, &error), &error, NXMEM_ERR_BUSY);
+  nx_assert_code(nxmem_allocate(stage.allocator, 64, 8, NULL, &none, &error), &error, NXMEM_ERR_BUSY);
   /* Its module cannot go from under it. */
   const nxmem_unload_info info = nx_assert_unload_busy(stage.plugin, NXMEM_REASON_PLUGIN_HOLDS, 8, 1);
   assert_int_equal(info.host_allocators, 1);

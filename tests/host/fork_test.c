@@ -62,7 +62,7 @@ static nxmem_result allocator_close(nxmem_error *error) {
 }
 static nxmem_result allocate(nxmem_error *error) {
   nxmem_allocation allocation;
-  return nxmem_allocate(stage.allocator, 64, 8, &allocation, error);
+  return nxmem_allocate(stage.allocator, 64, 8, NULL, &allocation, error);
 }
 static nxmem_result release(nxmem_error *error) { return nxmem_release(stage.allocator, live, NULL, error); }
 

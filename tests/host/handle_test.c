@@ -67,7 +67,7 @@ static nxmem_result allocator_close(uint64_t id, nxmem_error *error) {
 }
 static nxmem_result allocate(uint64_t id, nxmem_error *error) {
   nxmem_allocation allocation;
-  return nxmem_allocate((nxmem_allocator){id}, 64, 8, &allocation, error);
+  return nxmem_allocate((nxmem_allocator){id}, 64, 8, NULL, &allocation, error);
 }
 static nxmem_result release_through(uint64_t id, nxmem_error *error) {
   return nxmem_release((nxmem_allocator){id}, all.live, NULL, error);

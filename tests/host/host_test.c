@@ -87,7 +87,7 @@ static void test_null_outs(void **state) {
   nx_assert_code(nxmem_plugin_get_info(stage.plugin, NULL, &error), &error, NO);
   nx_assert_code(nxmem_plugin_mechanism(stage.plugin, 0, NULL, &error), &error, NO);
   nx_assert_code(nxmem_allocator_get_info(stage.allocator, NULL, &error), &error, NO);
-  nx_assert_code(nxmem_allocate(stage.allocator, 64, 8, NULL, &error), &error, NO);
+  nx_assert_code(nxmem_allocate(stage.allocator, 64, 8, NULL, NULL, &error), &error, NO);
   assert_int_equal(nx_puppet_calls(NX_IN_ALLOCATE), 0);
   nx_stage_strike(&stage);
 }

@@ -180,7 +180,7 @@ nxmem_allocator nx_must_open_mechanism(nxmem_plugin plugin, const char *mechanis
 nxmem_allocation nx_must_allocate(nxmem_allocator allocator, uint64_t bytes, uint64_t align) {
   nxmem_allocation allocation = {0};
   nxmem_error error = nx_blank_error();
-  if (nxmem_allocate(allocator, bytes, align, &allocation, &error) != NXMEM_OK) fail_msg("%s", error.message);
+  if (nxmem_allocate(allocator, bytes, align, NULL, &allocation, &error) != NXMEM_OK) fail_msg("%s", error.message);
   assert_non_null(allocation.ptr);
   assert_int_equal((uintptr_t)allocation.ptr % align, 0);
   return allocation;

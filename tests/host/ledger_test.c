@@ -60,7 +60,7 @@ static void test_sum_of_lies(void **state) {
   nxmem_allocation none;
   puppet.leave_out_records = 1;
   for (uint64_t i = 0; i < 3; i++) {
-    assert_int_equal(nxmem_allocate(stage.allocator, TWO_63, 1, &none, NULL), NXMEM_ERR_CONTRACT);
+    assert_int_equal(nxmem_allocate(stage.allocator, TWO_63, 1, NULL, &none, NULL), NXMEM_ERR_CONTRACT);
     assert_books(stage.host, i + 1, i == 0 ? TWO_63 : ALL_ONES, 0);
   }
   nx_must_close(stage.allocator);
@@ -101,7 +101,7 @@ static void test_lies(void **state) {
   nxmem_allocation none = {0x5A5A, NULL};
   row->lie();
   for (int i = 0; i < LIES; i++)
-    if (nxmem_allocate(stage.allocator, 64, 8, &none, NULL) != NXMEM_ERR_CONTRACT) fail_msg("lie %d was believed", i);
+    if (nxmem_allocate(stage.allocator, 64, 8, NULL, &none, NULL) != NXMEM_ERR_CONTRACT) fail_msg("lie %d was believed", i);
   assert_int_equal(records(), before);
   assert_int_equal(none.id, 0x5A5A);
   assert_books(stage.host, LIES, 64ull * LIES, 0);

@@ -55,7 +55,7 @@ static nxmem_result open_mechanism(nxmem_error *error) {
   const nxmem_open_options options = {.mechanism = "puppet"};
   return nxmem_allocator_open(stage.plugin, &options, &stage.allocator, error);
 }
-static nxmem_result allocate(nxmem_error *error) { return nxmem_allocate(stage.allocator, 64, 8, &allocation, error); }
+static nxmem_result allocate(nxmem_error *error) { return nxmem_allocate(stage.allocator, 64, 8, NULL, &allocation, error); }
 static nxmem_result release(nxmem_error *error) { return nxmem_release(stage.allocator, allocation, NULL, error); }
 static nxmem_result close_allocator(nxmem_error *error) { return nxmem_allocator_close(stage.allocator, 0, error); }
 static nxmem_result unload(nxmem_error *error) { return nxmem_plugin_try_unload(stage.plugin, NULL, error); }

@@ -66,12 +66,12 @@ static nxmem_result close_allocator(nxmem_error *error) {
 }
 static nxmem_result allocate(nxmem_error *error) {
   nxmem_allocation allocation;
-  const nxmem_result r = nxmem_allocate(now.stage.allocator, 64, 8, &allocation, error);
+  const nxmem_result r = nxmem_allocate(now.stage.allocator, 64, 8, NULL, &allocation, error);
   return r == NXMEM_OK ? nxmem_release(now.stage.allocator, allocation, NULL, error) : r;
 }
 static nxmem_result release_live(nxmem_error *error) {
   const nxmem_result r = nxmem_release(now.stage.allocator, now.live, NULL, error);
-  return r == NXMEM_OK ? nxmem_allocate(now.stage.allocator, 64, 8, &now.live, error) : r;
+  return r == NXMEM_OK ? nxmem_allocate(now.stage.allocator, 64, 8, NULL, &now.live, error) : r;
 }
 static nxmem_result release_same(nxmem_error *error) {
   return nxmem_release(now.stage.allocator, now.in_flight, NULL, error);
@@ -244,7 +244,7 @@ static void test_give_up_host(void **state) {
   nx_must_release(now.stage.allocator, nx_must_allocate(now.stage.allocator, 64, 8));
   puppet.leave_out_records = 1;
   nxmem_allocation nothing;
-  assert_int_equal(nxmem_allocate(now.stage.allocator, 64, 8, &nothing, NULL), NXMEM_ERR_CONTRACT);
+  assert_int_equal(nxmem_allocate(now.stage.allocator, 64, 8, NULL, &nothing, NULL), NXMEM_ERR_CONTRACT);
   nx_must_close(now.stage.allocator);
   assert_true(attempt.done);
   nx_assert_code(attempt.result, &host_error, NXMEM_ERR_BUSY);

@@ -42,7 +42,7 @@ nxmem_result nx_call_join(nx_call *call) {
 }
 
 void nx_call_allocate(nx_call *call) {
-  call->result = nxmem_allocate(call->stage->allocator, 64, 8, &call->allocation, NULL);
+  call->result = nxmem_allocate(call->stage->allocator, 64, 8, NULL, &call->allocation, NULL);
 }
 void nx_call_release(nx_call *call) {
   call->result = nxmem_release(call->stage->allocator, call->allocation, NULL, NULL);

@@ -162,7 +162,7 @@ static nxmem_allocator neighbour;
 static void *keep_allocating(void *unused) {
   static nxmem_allocation own[HANDFUL];
   while (!atomic_load(&play.stop)) {
-    for (int i = 0; i < HANDFUL; i++) wrong_unless(nxmem_allocate(neighbour, 64, 8, &own[i], NULL) == NXMEM_OK);
+    for (int i = 0; i < HANDFUL; i++) wrong_unless(nxmem_allocate(neighbour, 64, 8, NULL, &own[i], NULL) == NXMEM_OK);
     for (int i = 0; i < HANDFUL; i++) wrong_unless(nxmem_release(neighbour, own[i], NULL, NULL) == NXMEM_OK);
     atomic_fetch_add(&play.rounds, 1);
   }

@@ -73,7 +73,7 @@ static void *allocate_and_release(void *me) {
   for (int i = 0; i < 1000; i++) {
     nxmem_allocation own[4];
     for (int k = 0; k < 4; k++) {
-      expect(nxmem_allocate(race.stage.allocator, 64u << k, 16, &own[k], NULL) == NXMEM_OK);
+      expect(nxmem_allocate(race.stage.allocator, 64u << k, 16, NULL, &own[k], NULL) == NXMEM_OK);
       memset(own[k].ptr, (int)(uintptr_t)me, 64u << k);
     }
     for (int k = 0; k < 4; k++) {
@@ -186,7 +186,7 @@ static void *allocate_until_closed(void *me) {
   pthread_barrier_wait(&race.start);
   while (!atomic_load(&race.stop)) {
     nxmem_allocation own;
-    const nxmem_result r = nxmem_allocate(race.stage.allocator, 64, 8, &own, NULL);
+    const nxmem_result r = nxmem_allocate(race.stage.allocator, 64, 8, NULL, &own, NULL);
     expect(r == NXMEM_OK || is_contended(r));
     if (r == NXMEM_ERR_STALE_HANDLE) return NULL;
     if (r != NXMEM_OK) {

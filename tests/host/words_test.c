@@ -142,7 +142,7 @@ static nxmem_result use(nxmem_plugin plugin, nxmem_error *error) {
   nxmem_allocation allocation;
   nxmem_result r = nxmem_allocator_open(plugin, &options, &allocator, error);
   if (r != NXMEM_OK) return r;
-  r = nxmem_allocate(allocator, 64, 8, &allocation, error);
+  r = nxmem_allocate(allocator, 64, 8, NULL, &allocation, error);
   if (r == NXMEM_OK) r = nxmem_release(allocator, allocation, NULL, error);
   assert_int_equal(nxmem_allocator_close(allocator, NXMEM_CLOSE_RELEASE_LIVE, NULL), NXMEM_OK);
   return r;

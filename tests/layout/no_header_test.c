@@ -103,9 +103,9 @@ static void test_allocate_and_release(void **state) {
   assert_books(&s, 0, 0, 0);
   nxmem_allocation a;
   nxmem_allocation b;
-  OK(nxmem_allocate(s.allocator, 100, 16, &a, &s.error));
+  OK(nxmem_allocate(s.allocator, 100, 16, NULL, &a, &s.error));
   assert_books(&s, 1, 128, 4096);
-  OK(nxmem_allocate(s.allocator, 5000, 256, &b, &s.error));
+  OK(nxmem_allocate(s.allocator, 5000, 256, NULL, &b, &s.error));
   assert_books(&s, 2, 128 + 5120, 4096 + 8192);
   assert_int_equal((uintptr_t)a.ptr % 16, 0);
   assert_int_equal((uintptr_t)b.ptr % 256, 0);
@@ -127,7 +127,7 @@ static void test_gate(void **state) {
   load(&s, *state);
   open_allocator(&s);
   nxmem_allocation taken[2];
-  for (size_t i = 0; i < 2; i++) OK(nxmem_allocate(s.allocator, 64, 64, &taken[i], &s.error));
+  for (size_t i = 0; i < 2; i++) OK(nxmem_allocate(s.allocator, 64, 64, NULL, &taken[i], &s.error));
   nxmem_unload_info info;
   assert_int_equal(nxmem_plugin_try_unload(s.plugin, &info, &s.error), NXMEM_ERR_BUSY);
   assert_int_equal(info.plugin_status, NXMEM_STATUS_OK);
@@ -149,9 +149,9 @@ static void test_refusals(void **state) {
   load(&s, *state);
   open_allocator(&s);
   nxmem_allocation a;
-  assert_int_equal(nxmem_allocate(s.allocator, UINT64_MAX / 2, 1, &a, &s.error), NXMEM_ERR_PLUGIN);
+  assert_int_equal(nxmem_allocate(s.allocator, UINT64_MAX / 2, 1, NULL, &a, &s.error), NXMEM_ERR_PLUGIN);
   assert_int_equal(s.error.plugin_status, NXMEM_STATUS_OUT_OF_MEMORY);
-  OK(nxmem_allocate(s.allocator, 10, 1, &a, &s.error));
+  OK(nxmem_allocate(s.allocator, 10, 1, NULL, &a, &s.error));
   OK(nxmem_release(s.allocator, a, NULL, &s.error));
   assert_int_equal(nxmem_release(s.allocator, a, NULL, &s.error), NXMEM_ERR_STALE_HANDLE);
   OK(nxmem_allocator_close(s.allocator, 0, &s.error));

@@ -1,0 +1,109 @@
+/*
+ * allocate.c: the one funnel through which an allocation is made.
+ *
+ * Attackers: a plugin that answers OK with an address or numbers that cannot be.
+ * Promise: what the core refuses is never given to the caller; a record is its maker's alone from ALLOCATING to LIVE.
+ *
+ * A1 to A3 are steps of proofs/models/release_race.pml.
+ */
+#include <inttypes.h>
+
+#include "books.h"
+#include "error.h"
+#include "record.h"
+#include "release.h"
+#include "violations.h"
+
+/* What the caller asks for. */
+typedef struct asking {
+  uint64_t bytes;
+  uint64_t align;
+} asking;
+
+/*
+ * An OK that cannot be accepted. A NULL address is never handed back: that would free another owner's memory. The others are handed back
+ * once. Nothing was charged, so nothing is refunded; what the plugin keeps is counted as quarantined. Its record goes: no caller ever had its handle, and a
+ * plugin must not be able to fill the host's tables with lies.
+ */
+static void undo(nx_allocator *a, nx_allocation *record, nxmem_verdict v) {
+  nx_release_answer answer = {.fate = NXMEM_FATE_QUARANTINED};
+  if (nxmem_may_hand_back(v.reason)) nx_release_ask(a, record, &answer);
+  if (nxmem_final_fate(answer.fate) == NXMEM_FATE_QUARANTINED) nx_books_quarantine(a, record);
+  nx_table_give(&nx_allocations, &record->slot);
+}
+
+static nxmem_result ask(nx_allocator *a, nx_allocation *record, const asking *asked, NxmemAllocResult *taken,
+                        nxmem_error *error) {
+  const NxmemAllocRequest request = {
+      .struct_size = sizeof request,
+      .reserved = 0,
+      .mechanism_id = a->table.mechanism_id,
+      .allocation_id = nx_slot_handle(&record->slot),
+      .device = a->table.device,
+      .bytes = asked->bytes,
+      .align = asked->align,
+      .committed_ranges = NULL,
+      .committed_range_count = 0,
+  };
+  NxmemAllocResult result = {.struct_size = sizeof result,
+                             .reserved = 0,
+                             .ptr = NULL,
+                             .owned_bytes = NXMEM_UNWRITTEN_COUNT,
+                             .mapped_bytes = NXMEM_UNWRITTEN_COUNT};
+  const NxmemStatus answer = a->table.allocate(a->table.ctx, &request, &result);
+  NxmemStatus status;
+  if (nx_take_answer(&answer, &status) == NXMEM_STATUS_OK) {
+    nxmem_alloc_result_take(&result, taken);
+    return NXMEM_OK;
+  }
+  return nx_fail_status(error, NXMEM_ERR_PLUGIN, &status, "allocate %" PRIu64 " bytes", asked->bytes);
+}
+
+static nxmem_result allocate_into(nx_allocator *a, nx_allocation *record, const asking *asked, nxmem_allocation *out,
+                                  nxmem_error *error) {
+  NxmemAllocResult result;
+  const nxmem_result answered = ask(a, record, asked, &result, error); /* A2 */
+  if (answered != NXMEM_OK) {
+    nx_table_give(&nx_allocations, &record->slot);
+    return answered;
+  }
+  atomic_store_explicit(&record->ptr, result.ptr, memory_order_relaxed);
+  const nxmem_verdict v = nx_books_charge(a, record, &result);
+  if (v.reason != NXMEM_REASON_NONE) {
+    nx_violation(a, v);
+    undo(a, record, v);
+    return nx_fail_in(error, NXMEM_ERR_CONTRACT, v, (nx_context){.record = NX_RECORD_RESULT},
+                      "allocate %" PRIu64 " bytes", asked->bytes);
+  }
+  nx_books_add_live(a);
+  const uint64_t id = nx_slot_handle(&record->slot);
+  nx_slot_set(&record->slot, NXMEM_SLOT_LIVE); /* A3 */
+  out->id = id;
+  out->ptr = result.ptr;
+  return NXMEM_OK;
+}
+
+static nxmem_result allocate_entered(nx_allocator *a, nxmem_allocator owner, const asking *asked, nxmem_allocation *out,
+                                     nxmem_error *error) {
+  nx_allocation *record = (nx_allocation *)(void *)nx_table_take(&nx_allocations); /* A1 */
+  if (record == NULL) return nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "allocate: no room for another allocation");
+  nx_record_note(record, owner, asked->bytes, asked->align);
+  nx_slot_set(&record->slot, NXMEM_SLOT_ALLOCATING);
+  return allocate_into(a, record, asked, out, error);
+}
+
+nxmem_result nxmem_allocate(nxmem_allocator allocator, uint64_t bytes, uint64_t align,
+                            const nxmem_allocate_options *options, nxmem_allocation *out, nxmem_error *error) {
+  if (out == NULL) return nx_fail(error, NXMEM_ERR_INVALID_ARGUMENT, "allocate: out is NULL");
+  const nxmem_verdict v = nxmem_check_alloc_request(bytes, align);
+  if (v.reason != NXMEM_REASON_NONE) return nx_fail_verdict(error, nx_result_of(v), v, "allocate");
+  if (options != NULL && options->committed_range_count != 0)
+    return nx_fail(error, NXMEM_ERR_UNSUPPORTED_CAPABILITY, "allocate: found committed ranges, this host takes none yet");
+  const asking asked = {.bytes = bytes, .align = align};
+  nx_allocator *a = NULL;
+  nxmem_result r = nx_allocator_enter(allocator, &a, error);
+  if (r != NXMEM_OK) return r;
+  r = allocate_entered(a, allocator, &asked, out, error);
+  nx_allocator_leave(a);
+  return r;
+}

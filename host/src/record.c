@@ -1,0 +1,101 @@
+/*
+ * record.c: which allocation is meant, and who may have it.
+ *
+ * Attackers: callers with stale, foreign or doubled handles, or with wrong words about right ones, on many threads.
+ * Promise: what the caller says is compared before a slot is claimed, so a wrong word changes nothing; of several claims one wins.
+ *
+ * R1 and R2 are steps of proofs/models/release_race.pml.
+ */
+#include "record.h"
+
+#include <inttypes.h>
+
+#include "error.h"
+#include "nxmem/handle.h"
+
+static uint64_t get(_Atomic uint64_t *field) { return atomic_load_explicit(field, memory_order_relaxed); }
+static void put(_Atomic uint64_t *field, uint64_t value) { atomic_store_explicit(field, value, memory_order_relaxed); }
+
+NxmemAllocation nx_record_describe(nx_allocator *a, nx_allocation *record) {
+  const NxmemAllocation described = {
+      .struct_size = sizeof described,
+      .reserved = 0,
+      .mechanism_id = a->table.mechanism_id,
+      .allocation_id = nx_slot_handle(&record->slot),
+      .device = a->table.device,
+      .ptr = atomic_load_explicit(&record->ptr, memory_order_relaxed),
+      .bytes = get(&record->bytes),
+      .align = get(&record->align),
+  };
+  return described;
+}
+
+void nx_record_note(nx_allocation *record, nxmem_allocator owner, uint64_t bytes, uint64_t align) {
+  put(&record->owner, owner.id);
+  put(&record->bytes, bytes);
+  put(&record->align, align);
+  atomic_store_explicit(&record->ptr, NULL, memory_order_relaxed);
+  put(&record->owned, 0);
+  put(&record->mapped, 0);
+}
+
+static nxmem_result refuse_claim(const char *verb, nxmem_verdict v, nxmem_error *error) {
+  const nxmem_presence presence = nxmem_presence_of(v);
+  if (presence == NXMEM_PRESENCE_LEAVING || presence == NXMEM_PRESENCE_LIVE)
+    return nx_fail_verdict(error, NXMEM_ERR_BUSY, v, "%s: another thread is at it", verb);
+  if (presence == NXMEM_PRESENCE_KEPT)
+    return nx_fail_verdict(error, NXMEM_ERR_QUARANTINED, v, "%s: quarantined before", verb);
+  return nx_fail_verdict(error, NXMEM_ERR_STALE_HANDLE, v, "%s: not a live allocation", verb);
+}
+
+static const char *mismatch_word(uint32_t reason) {
+  if (reason == NXMEM_REASON_OTHER_ADDRESS) return "address";
+  return reason == NXMEM_REASON_OTHER_BYTES ? "bytes" : "alignment";
+}
+
+static nxmem_result refuse_named(const char *verb, nxmem_verdict v, nxmem_error *error) {
+  if (v.reason == NXMEM_REASON_OTHER_OWNER)
+    return nx_fail(error, NXMEM_ERR_WRONG_OWNER, "%s: found an allocation of another allocator", verb);
+  (void)nx_fail(error, NXMEM_ERR_MISMATCH, "%s: %s: found 0x%" PRIx64 ", needed 0x%" PRIx64, verb,
+                mismatch_word(v.reason), v.found, v.needed);
+  if (error != NULL) {
+    error->found = v.found;
+    error->needed = v.needed;
+  }
+  return NXMEM_ERR_MISMATCH;
+}
+
+/* What the caller says against the record, before the slot is claimed. */
+static nxmem_verdict check_named(nx_allocation *record, const nx_naming *naming) {
+  const nxmem_named said = {.owner = naming->allocator.id,
+                            .address = (uintptr_t)naming->allocation.ptr,
+                            .bytes = naming->bytes,
+                            .align = naming->align};
+  const nxmem_named books = {.owner = get(&record->owner),
+                             .address = (uintptr_t)atomic_load_explicit(&record->ptr, memory_order_relaxed),
+                             .bytes = get(&record->bytes),
+                             .align = get(&record->align)};
+  return nxmem_check_named(&said, &books);
+}
+
+nxmem_result nx_record_claim(const nx_naming *naming, nxmem_slot_state to, nx_allocation **out, nxmem_error *error) {
+  const uint64_t id = naming->allocation.id;
+  nx_allocation *record = (nx_allocation *)(void *)nx_table_find(&nx_allocations, id);
+  if (record == NULL) return nx_fail(error, NXMEM_ERR_STALE_HANDLE, "%s: the handle was never issued", naming->verb);
+  const nxmem_verdict claim = nxmem_check_claim(atomic_load(&record->slot.word), id); /* R1 */
+  if (claim.reason != NXMEM_REASON_NONE) return refuse_claim(naming->verb, claim, error);
+  const nxmem_verdict said = check_named(record, naming);
+  if (said.reason != NXMEM_REASON_NONE) return refuse_named(naming->verb, said, error);
+  if (!nx_slot_move(&record->slot, id, NXMEM_SLOT_LIVE, to)) /* R2 */
+    return refuse_claim(naming->verb, nxmem_check_lost_claim(atomic_load(&record->slot.word), id), error);
+  *out = record;
+  return NXMEM_OK;
+}
+
+/* The word is read before the owner and swapped as it was read: between the two the slot may have been freed and handed to somebody else. */
+int nx_record_claim_owned(nx_allocation *record, nxmem_allocator owner, nxmem_slot_state state) {
+  const uint64_t word = atomic_load(&record->slot.word);
+  if (!nxmem_is_owned(word, state, get(&record->owner), owner.id)) return 0;
+  const uint64_t handle = nxmem_handle_make(record->slot.self, nxmem_word_generation(word));
+  return nx_slot_move(&record->slot, handle, state, NXMEM_SLOT_RELEASING);
+}

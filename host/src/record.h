@@ -1,0 +1,32 @@
+/* Records of allocations: what a caller or a plugin names, found, compared and claimed. Private to the host. */
+#ifndef NX_RECORD_H
+#define NX_RECORD_H
+
+#include "nxmem/outcome.h"
+#include "objects.h"
+
+/* What a caller says of an allocation. */
+typedef struct nx_naming {
+  const char *verb; /* what is asked for, for messages: "release" */
+  nxmem_allocator allocator;
+  nxmem_allocation allocation;
+  uint64_t bytes; /* 0: not said */
+  uint64_t align; /* 0: not said */
+} nx_naming;
+
+/* The allocation as the plugin knows it. The caller owns the record or is a user of it. */
+NxmemAllocation nx_record_describe(nx_allocator *allocator, nx_allocation *record);
+
+/* Set a record that the caller has just taken. */
+void nx_record_note(nx_allocation *record, nxmem_allocator owner, uint64_t bytes, uint64_t align);
+
+/*
+ * Claim the allocation that is named: LIVE, nobody using it, of that allocator, and as it is said to be; then it is in state `to` and the caller's alone.
+ * *out is written on NXMEM_OK only. STALE_HANDLE, WRONG_OWNER, MISMATCH, BUSY, QUARANTINED: nothing changed.
+ */
+nxmem_result nx_record_claim(const nx_naming *naming, nxmem_slot_state to, nx_allocation **out, nxmem_error *error);
+
+/* Claim a record for its owner, from `state` to RELEASING; 0 where it is in another state or another allocator's. */
+int nx_record_claim_owned(nx_allocation *record, nxmem_allocator owner, nxmem_slot_state state);
+
+#endif /* NX_RECORD_H */

@@ -1,0 +1,137 @@
+/*
+ * release.c: the one funnel through which an allocation is given back.
+ *
+ * Attackers: a plugin whose status, state and numbers contradict each other; callers that release twice, or from two threads.
+ * Promise: a record is owned by one thread from RELEASING to its end, so each allocation is given back once and settled once.
+ *
+ * R3 and R4 are steps of proofs/models/release_race.pml.
+ */
+#include "release.h"
+
+#include <string.h>
+
+#include "books.h"
+#include "error.h"
+#include "record.h"
+#include "violations.h"
+
+static void release_structured(nx_allocator *a, const NxmemAllocation *allocation, nx_release_answer *out) {
+  NxmemReleaseOutcome outcome;
+  memset(&outcome, 0, sizeof outcome);
+  outcome.struct_size = sizeof outcome;
+  outcome.state = NXMEM_UNWRITTEN_STATE;
+  outcome.allocation_bytes = NXMEM_UNWRITTEN_COUNT;
+  outcome.unmapped_bytes = NXMEM_UNWRITTEN_COUNT;
+  outcome.residual_owned_bytes = NXMEM_UNWRITTEN_COUNT;
+  const NxmemStatus answer = a->table.release_allocation(a->table.ctx, allocation, &outcome);
+  const uint32_t code = nx_take_answer(&answer, &out->status);
+  NxmemReleaseOutcome taken;
+  nxmem_outcome_take(&outcome, &taken);
+  out->state = taken.state;
+  out->reported = taken.unmapped_bytes;
+  out->fate = nxmem_judge_release(code, taken.state);
+  if (nxmem_failure_says_why(code, out->fate)) out->status = taken.failure;
+}
+
+static void release_plain(nx_allocator *a, const NxmemAllocation *allocation, nx_release_answer *out) {
+  uint64_t unmapped = NXMEM_UNWRITTEN_COUNT;
+  const NxmemStatus answer = a->table.deallocate(a->table.ctx, allocation, &unmapped);
+  out->state = NXMEM_RELEASE_FAILED;
+  out->fate = nxmem_judge_deallocate(nx_take_answer(&answer, &out->status));
+  out->reported = *(volatile uint64_t *)&unmapped;
+}
+
+/* Negotiated level, table level and capability all decide: the core has masked the flag and nulled the slot where any of them forbids it. */
+void nx_release_ask(nx_allocator *a, nx_allocation *record, nx_release_answer *out) {
+  const NxmemAllocation allocation = nx_record_describe(a, record);
+  if ((a->effective & NXMEM_CAP_STRUCTURED_RELEASE) != 0)
+    release_structured(a, &allocation, out);
+  else
+    release_plain(a, &allocation, out);
+}
+
+/* More was reported than was ever mapped. */
+static nxmem_verdict over_refund(uint64_t reported, uint64_t charged) {
+  return (nxmem_verdict){.reason = NXMEM_REASON_TOTAL_TOO_LARGE, .field = 0, .found = reported, .needed = charged};
+}
+
+void nx_release_settle(nx_allocator *a, nx_allocation *record, const nx_release_answer *answer) {
+  if (nxmem_final_fate(answer->fate) == NXMEM_FATE_GONE) {
+    if (!nx_books_refund(a, record, answer->reported))
+      nx_violation(a, over_refund(answer->reported, atomic_load_explicit(&record->mapped, memory_order_relaxed)));
+    nx_table_give(&nx_allocations, &record->slot);
+  } else {
+    nx_books_quarantine(a, record);
+    nx_slot_set(&record->slot, NXMEM_SLOT_QUARANTINED); /* the record stays until the allocator closes */
+  }
+  nx_books_drop_live(a);
+}
+
+/* Where status and state do not explain each other. */
+static const char *state_words(const nx_release_answer *answer) {
+  const int failed = answer->status.code != NXMEM_STATUS_OK;
+  switch (answer->state) {
+    case NXMEM_RELEASE_COMPLETE:
+      return failed ? ", outcome.state is COMPLETE beside a failure" : "";
+    case NXMEM_RELEASE_QUARANTINED:
+      return ", outcome.state is QUARANTINED";
+    case NXMEM_RELEASE_FAILED:
+      return failed ? "" : ", outcome.state is FAILED and outcome.failure gives no reason";
+    case NXMEM_UNWRITTEN_STATE:
+      return failed ? "" : ", outcome.state was left unwritten";
+    default:
+      return ", outcome.state is none that exists";
+  }
+}
+
+static nxmem_result release_claimed(nx_allocator *a, nx_allocation *record, nxmem_error *error) {
+  nx_release_answer answer;
+  nx_release_ask(a, record, &answer); /* R3 */
+  if (answer.fate == NXMEM_FATE_LIVE) {
+    const nxmem_result r =
+        nx_fail_status(error, NXMEM_ERR_PLUGIN, &answer.status, "release: still live%s", state_words(&answer));
+    nx_slot_set(&record->slot, NXMEM_SLOT_LIVE); /* R4 */
+    return r;
+  }
+  nx_release_settle(a, record, &answer); /* R4 */
+  if (answer.fate == NXMEM_FATE_GONE) return NXMEM_OK;
+  return nx_fail_status(error, NXMEM_ERR_QUARANTINED, &answer.status, "release: quarantined%s", state_words(&answer));
+}
+
+nxmem_result nxmem_release(nxmem_allocator allocator, nxmem_allocation allocation, const nxmem_release_options *options,
+                           nxmem_error *error) {
+  nx_allocator *a = NULL;
+  nxmem_result r = nx_allocator_enter(allocator, &a, error);
+  if (r != NXMEM_OK) return r;
+  const nx_naming naming = {.verb = "release",
+                            .allocator = allocator,
+                            .allocation = allocation,
+                            .bytes = options == NULL ? 0 : options->bytes,
+                            .align = options == NULL ? 0 : options->align};
+  nx_allocation *record = NULL;
+  r = nx_record_claim(&naming, NXMEM_SLOT_RELEASING, &record, error);
+  if (r == NXMEM_OK) r = release_claimed(a, record, error);
+  nx_allocator_leave(a);
+  return r;
+}
+
+void nx_release_forget_quarantined(nx_allocator *a) {
+  const nxmem_allocator owner = {nx_slot_handle(&a->slot)};
+  const uint32_t count = atomic_load(&nx_allocations.count);
+  for (uint32_t i = 0; i < count; i++) {
+    nx_allocation *record = (nx_allocation *)(void *)nx_table_at(&nx_allocations, i);
+    if (nx_record_claim_owned(record, owner, NXMEM_SLOT_QUARANTINED)) nx_table_give(&nx_allocations, &record->slot);
+  }
+}
+
+void nx_release_all(nx_allocator *a) {
+  const nxmem_allocator owner = {nx_slot_handle(&a->slot)};
+  const uint32_t count = atomic_load(&nx_allocations.count);
+  for (uint32_t i = 0; i < count; i++) {
+    nx_allocation *record = (nx_allocation *)(void *)nx_table_at(&nx_allocations, i);
+    if (!nx_record_claim_owned(record, owner, NXMEM_SLOT_LIVE)) continue;
+    nx_release_answer answer;
+    nx_release_ask(a, record, &answer);
+    nx_release_settle(a, record, &answer);
+  }
+}

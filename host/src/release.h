@@ -1,0 +1,34 @@
+/* Releases: what a plugin answers, and what becomes of the record. Private to the host. */
+#ifndef NX_RELEASE_H
+#define NX_RELEASE_H
+
+#include "nxmem/outcome.h"
+#include "objects.h"
+
+/* What a release slot answered, read once. */
+typedef struct nx_release_answer {
+  nxmem_release_fate fate;
+  uint32_t state;    /* NXMEM_RELEASE_...; of a plain release FAILED, which adds nothing to its status */
+  uint64_t reported; /* unmapped bytes */
+  NxmemStatus status;
+} nx_release_answer;
+
+/* Ask the plugin to take a record's allocation back. The caller owns the record. [runs plugin code] */
+void nx_release_ask(nx_allocator *allocator, nx_allocation *record, nx_release_answer *out);
+
+/*
+ * Settle a record that was live: its charge is refunded and it is freed, or it is quarantined, also where the answer says that it is still live.
+ * The caller owns the record and does not touch it afterwards. [any-thread]
+ */
+void nx_release_settle(nx_allocator *allocator, nx_allocation *record, const nx_release_answer *answer);
+
+/*
+ * Hand every live allocation of an allocator back to the plugin; what it refuses is quarantined. The allocator's gate is shut and nobody
+ * is inside. [runs plugin code]
+ */
+void nx_release_all(nx_allocator *allocator);
+
+/* Give back the records of an allocator's quarantined allocations: it is closing, and its books stay with the module. */
+void nx_release_forget_quarantined(nx_allocator *allocator);
+
+#endif /* NX_RELEASE_H */
