@@ -97,10 +97,25 @@ typedef enum nxmem_fetch_mode {
   NXMEM_FETCH_DIRECT = 1   /* volatile single loads: an unmapped pointer faults; only by explicit choice */
 } nxmem_fetch_mode;
 
+/* Whether a new allocation is compared with those that the same factory's allocators hold. */
+typedef enum nxmem_overlap_check {
+  NXMEM_OVERLAP_CHECKED = 0, /* an address inside another allocation is a contract violation */
+  NXMEM_OVERLAP_TRUSTED = 1  /* not looked for; only by explicit choice */
+} nxmem_overlap_check;
+
+/*
+ * Asked when a plugin is short of memory: give back what can be spared of this mechanism's on this device, and say how many bytes that was; at most
+ * `bytes` are believed. 0 on success. Runs inside the plugin's call, on its thread, with no lock held; may use the host, also to release.
+ */
+typedef int (*nxmem_reclaim_fn)(void *ctx, nxmem_allocator allocator, uint64_t bytes, uint64_t *reclaimed_out);
+
 typedef struct nxmem_host_options {
   NxmemVersionRange range;   /* what this host speaks; a smaller minor_max is an older host */
   uint64_t capability_flags; /* what this host offers in negotiation; ALLOCATOR must be among them */
   nxmem_fetch_mode fetch;
+  nxmem_overlap_check overlap;
+  nxmem_reclaim_fn reclaim; /* NULL: none; plugins get UNSUPPORTED_CAPABILITY */
+  void *reclaim_ctx;        /* the caller's, until the host is destroyed */
 } nxmem_host_options;
 
 /* Everything this library knows, guarded fetch. [any-thread] */
@@ -129,6 +144,9 @@ typedef struct nxmem_host_counts {
   uint64_t refused_callbacks;    /* callbacks for work not outstanding, and those of the whole process whose context names nothing */
   uint64_t unpaid_debts;         /* objects whose release could not be found */
   uint64_t forced_leaks;         /* modules given up with a shut gate: mapped until the file is opened again, or for good */
+  uint64_t queued_releases;      /* not settled, those of closed allocators among them */
+  uint64_t held_slots;           /* callback slots of closed allocators with such releases */
+  uint64_t live_prefixes;
 } nxmem_host_counts;
 
 /* [any-thread] [re-entrant] */
@@ -229,10 +247,21 @@ NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_plugin_destroy(nxmem_plugin plu
 
 /* ---- Allocator --------------------------------------------------------------------------------------------------- */
 
+/*
+ * What must stay while releases are queued (a device context, a stream): pinned once for each queued release and unpinned when it has settled, also when that
+ * is after the allocator was closed. Both may run on any thread, inside a plugin's call, with no lock held.
+ */
+typedef struct nxmem_pin_source {
+  int (*pin)(void *ctx); /* 0: pinned. Else it takes no more work: the enqueue is refused and the allocation stays live */
+  void (*unpin)(void *ctx);
+  void *ctx; /* the caller's, until the last unpin */
+} nxmem_pin_source;
+
 typedef struct nxmem_open_options {
   const char *mechanism;                /* required; as nxmem_plugin_mechanism() lists it */
   const NxmemDeviceId *device;          /* NULL: the only one of that name; required where several devices carry it */
   uint64_t required_capability_flags;   /* bits the caller cannot do without; ALLOCATOR is implied */
+  const nxmem_pin_source *pins;         /* copied; NULL: none */
 } nxmem_open_options;
 
 /*
@@ -327,6 +356,176 @@ typedef struct nxmem_release_options {
  */
 NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_release(nxmem_allocator allocator, nxmem_allocation allocation,
                                         const nxmem_release_options *options, nxmem_error *error);
+
+/* ---- Deferred release: needs DEFERRED_RELEASE -------------------------------------------------------------------- */
+
+/*
+ * Queue a release in the plugin's own order (behind a stream, behind work). While it is queued the handle answers BUSY; its completion frees,
+ * quarantines or revives the allocation.
+ *
+ * options     As for nxmem_release().
+ * ticket_out  The plugin's ticket, for messages; may be NULL.
+ *
+ * NXMEM_OK                queued, or completed already.
+ * NXMEM_ERR_PLUGIN        refused: still live; or, where its completion had come before, what that said (the message names it).
+ * NXMEM_ERR_BUSY          the pin source takes no more work: still live.
+ * NXMEM_ERR_QUARANTINED   it said OK without a ticket, by which the release could never settle.
+ * NXMEM_ERR_UNSUPPORTED_CAPABILITY, and what nxmem_release() answers about handles.
+ *
+ * [any-thread] [runs plugin code] [re-entrant]
+ */
+NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_enqueue_release(nxmem_allocator allocator, nxmem_allocation allocation,
+                                                const nxmem_release_options *options, uint64_t *ticket_out,
+                                                nxmem_error *error);
+
+/*
+ * Let the plugin complete at most `max` queued releases (0 is refused).
+ *
+ * retired_out  How many it says it retired, never more than were queued; may be NULL.
+ *
+ * [any-thread] [runs plugin code] [re-entrant]
+ */
+NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_drain_releases(nxmem_allocator allocator, uint64_t max,
+                                               uint64_t *retired_out, nxmem_error *error);
+
+/* Queued releases on both sides; they may differ while one is under way. */
+typedef struct nxmem_pending {
+  uint64_t host;   /* records that no completion has settled */
+  uint64_t plugin; /* what the plugin counts */
+} nxmem_pending;
+
+/* [any-thread] [runs plugin code] [re-entrant] */
+NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_pending_releases(nxmem_allocator allocator, nxmem_pending *out,
+                                                 nxmem_error *error);
+
+/* ---- Virtual backing: needs VIRTUAL_BACKING ---------------------------------------------------------------------- */
+
+/*
+ * Put pages behind a range of an allocation, or take them away. A range that wraps or leaves the allocation is refused before the plugin is asked. While either
+ * runs, a release of the same allocation is BUSY. What a failed call left mapped is asked for and charged; what stays unknown counts as mapped.
+ *
+ * unmapped_out  Bytes that are unmapped now, never more than were mapped; may be NULL.
+ *
+ * [any-thread] [runs plugin code] [re-entrant]
+ */
+NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_commit(nxmem_allocator allocator, nxmem_allocation allocation,
+                                       NxmemByteRange range, nxmem_error *error);
+NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_decommit(nxmem_allocator allocator, nxmem_allocation allocation,
+                                         NxmemByteRange range, uint64_t *unmapped_out, nxmem_error *error);
+
+/* Bytes of an allocation that have pages behind them, as the plugin counts them. [any-thread] [runs plugin code] [re-entrant] */
+NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_committed_bytes(nxmem_allocator allocator, nxmem_allocation allocation,
+                                                uint64_t *out, nxmem_error *error);
+
+/* Bytes that committing these ranges would map anew; all of one allocation. [any-thread] [runs plugin code] [re-entrant] */
+NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_cost_of_ranges(nxmem_allocator allocator, nxmem_allocation allocation,
+                                               const NxmemByteRange *ranges, uint64_t count, uint64_t *out,
+                                               nxmem_error *error);
+
+/* Bytes that an allocation like this would map. [any-thread] [runs plugin code] [re-entrant] */
+NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_cost_of_allocation(nxmem_allocator allocator, uint64_t bytes,
+                                                   uint64_t align, const nxmem_allocate_options *options,
+                                                   uint64_t *out, nxmem_error *error);
+
+/* ---- Shared mapping: needs SHARED_MAPPING ------------------------------------------------------------------------ */
+
+/* Physical pages that several allocations of one allocator may map. It keeps its allocator open. */
+typedef struct nxmem_prefix { uint64_t id; } nxmem_prefix;
+
+/*
+ * Make a prefix of `bytes`; the caller holds one reference. Its handle record from the plugin is judged and kept by the host: callers never see it, so
+ * none of another allocator or module can be given to a plugin.
+ *
+ * [any-thread] [runs plugin code] [re-entrant]
+ */
+NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_prefix_create(nxmem_allocator allocator, uint64_t bytes,
+                                              nxmem_prefix *out, nxmem_error *error);
+
+/* One more, one fewer reference; each is given back to the plugin exactly once. The last one ends the handle. [any-thread] [runs plugin code] [re-entrant] */
+NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_prefix_retain(nxmem_prefix prefix, nxmem_error *error);
+NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_prefix_release(nxmem_prefix prefix, nxmem_error *error);
+
+typedef struct nxmem_prefix_info {
+  uint64_t bytes;                    /* as asked for */
+  uint64_t committed_physical_bytes; /* as the plugin said when it was made */
+  uint64_t mapped_bytes;             /* as the plugin said when it was made */
+  uint64_t references;               /* the host's */
+  uint64_t next_commit_owned_bytes;  /* what the plugin says one more commit would own */
+} nxmem_prefix_info;
+
+/* [any-thread] [runs plugin code] [re-entrant] */
+NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_prefix_get_info(nxmem_prefix prefix, nxmem_prefix_info *out,
+                                                nxmem_error *error);
+
+typedef enum nxmem_group_outcome {
+  NXMEM_GROUP_SHARED = 0,     /* every allocation maps the prefix */
+  NXMEM_GROUP_PRIVATE = 1,    /* none does: those that already did were released, their handles are gone */
+  NXMEM_GROUP_QUARANTINED = 2 /* one that already did could not be released: nothing may be used instead */
+} nxmem_group_outcome;
+
+/*
+ * Map a prefix at an offset of each allocation, all or none.
+ *
+ * outcome_out  Always written where the arguments are good; required.
+ *
+ * NXMEM_OK with SHARED; else why the first commit was refused.
+ *
+ * [any-thread] [runs plugin code] [re-entrant]
+ */
+NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_prefix_commit(nxmem_prefix prefix,
+                                              const nxmem_allocation *allocations, uint32_t count,
+                                              uint64_t byte_offset, nxmem_group_outcome *outcome_out,
+                                              nxmem_error *error);
+
+/* ---- What went wrong so far -------------------------------------------------------------------------------------- */
+
+/* An answer that the core refused. */
+typedef struct nxmem_violation {
+  uint64_t number; /* counted from 1 for each host */
+  nxmem_allocator allocator; /* {0}: while a plugin was loaded */
+  uint64_t mechanism_id;
+  uint32_t reason; /* nxmem_reason */
+  uint32_t field;
+  uint64_t found;
+  uint64_t needed;
+} nxmem_violation;
+
+enum { NXMEM_VIOLATIONS_KEPT = 64 };
+
+/*
+ * The latest violations, oldest first: at most NXMEM_VIOLATIONS_KEPT are kept, nxmem_host_count() counts all.
+ *
+ * out        Room for `room` of them.
+ * count_out  How many were written.
+ *
+ * [any-thread] [re-entrant]
+ */
+NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_host_violations(nxmem_host host, nxmem_violation *out, uint32_t room,
+                                                uint32_t *count_out, nxmem_error *error);
+
+/* An allocation that a plugin kept, or whose end nobody can know. */
+typedef struct nxmem_quarantined {
+  nxmem_allocator allocator;
+  uint64_t mechanism_id;
+  NxmemDeviceId device;
+  uint64_t address;
+  uint64_t bytes;
+  uint64_t owned_bytes;
+  uint64_t mapped_bytes;
+  uint64_t residual_bytes;  /* what the plugin says it keeps; 2^64-1 where it said nothing */
+  uint32_t plugin_status;   /* what it answered */
+  uint32_t reason;          /* nxmem_reason where its address was refused, else 0 */
+} nxmem_quarantined;
+
+/*
+ * Quarantined allocations of a host, from number `first` on, oldest first, also those whose allocator is closed. At most 65,536 are listed for a host;
+ * *total_out says how many there are, nxmem_host_count() how many there were.
+ *
+ * [any-thread] [re-entrant]
+ */
+NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_host_quarantine(nxmem_host host, uint64_t first, nxmem_quarantined *out,
+                                                uint32_t room, uint32_t *count_out, uint64_t *total_out,
+                                                nxmem_error *error);
 
 #ifdef __cplusplus
 }
