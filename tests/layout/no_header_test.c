@@ -39,7 +39,7 @@ static void load(stage *s, const mode_row *mode) {
 }
 
 static void open_allocator(stage *s) {
-  const nxmem_open_options options = {"no-header", NULL, 0};
+  const nxmem_open_options options = {.mechanism = "no-header"};
   OK(nxmem_allocator_open(s->plugin, &options, &s->allocator, &s->error));
 }
 
