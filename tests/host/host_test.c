@@ -47,7 +47,8 @@ static const option_row option_rows[] = {
 
 static void test_option(void **state) {
   const option_row *row = *state;
-  const nxmem_host_options options = {row->range, row->flags, (nxmem_fetch_mode)row->fetch};
+  const nxmem_host_options options = {
+      .range = row->range, .capability_flags = row->flags, .fetch = (nxmem_fetch_mode)row->fetch};
   nxmem_host host = {77};
   nxmem_error error = nx_blank_error();
   const nxmem_result got = nxmem_host_create(&options, &host, &error);
