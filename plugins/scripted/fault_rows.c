@@ -13,7 +13,7 @@
 NxmemStatus nx_fault_negotiate(const nx_fault *fault, const NxmemNegotiateRequest *request,
                                NxmemNegotiateResponse *response) {
   nx_count(NX_PROBE_NEGOTIATE_CALLS);
-  const NxmemStatus honest = nx_negotiate(request, response);
+  const NxmemStatus honest = nx_negotiate(NX_CAPS, request, response);
   if (honest.code != NXMEM_STATUS_OK) return honest;
   if (fault->edit_response != NULL) fault->edit_response(request, response);
   return fault->negotiate_status == NXMEM_STATUS_OK ? honest : nx_status(fault->negotiate_status, "no");

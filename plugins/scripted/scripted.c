@@ -1,22 +1,28 @@
 /*
- * scripted.c: libnxmem_scripted.so: one honest module whose mechanisms misbehave by name.
+ * scripted.c: an honest module whose mechanisms misbehave by name; which ones, NXMEM_GROUPS says (CMakeLists.txt).
  *
  * Attackers: none; the module as a whole keeps the contract, so that each row is met alone.
- * Promise: `eager` and every row of scripted_mechanisms.h is listed once, on host device 0.
+ * Promise: every row of the module's groups is listed once, on host device 0.
  */
 #include "scripted_mechanisms.h"
 
-static uint64_t row_count(void) { return 1u + (uint64_t)nx_table_row_count + nx_answer_row_count; }
+static const nx_row_group *const groups[] = {NXMEM_GROUPS};
+
+static uint64_t row_count(void) {
+  uint64_t rows = 0u;
+  for (size_t i = 0u; i < sizeof groups / sizeof groups[0]; i++) rows += groups[i]->count;
+  return rows;
+}
 
 static const nx_mechanism *row_at(uint64_t index) {
-  if (index == 0u) return &nx_eager;
-  if (index <= nx_table_row_count) return &nx_table_rows[index - 1u];
-  return &nx_answer_rows[index - 1u - nx_table_row_count];
+  const nx_row_group *const *group = groups;
+  for (; index >= (*group)->count; group++) index -= (*group)->count;
+  return &(*group)->rows[index];
 }
 
 NX_EXPORT NxmemStatus NxmemNegotiate(const NxmemNegotiateRequest *request, NxmemNegotiateResponse *response) {
   nx_count(NX_PROBE_NEGOTIATE_CALLS);
-  return nx_negotiate(request, response);
+  return nx_negotiate(NX_ALL_CAPS, request, response);
 }
 
 NX_EXPORT NxmemStatus NxmemCreateAllocatorFactories(const NxmemAllocatorFactoryVtable **out_factories,

@@ -13,8 +13,10 @@
 #include "nxmem/outcome.h"
 #include "nxmem/prefix.h"
 #include "nxmem/status.h"
-#include "scripted_base.h"
+#include "scripted_lazy.h"
 #include "scripted_open.h"
+#include "scripted_queue.h"
+#include "scripted_span.h"
 
 enum { OPEN_REQUEST_BYTES = 32, ALLOC_REQUEST_BYTES = 64, ALLOC_RESULT_BYTES = 32, ALLOCATION_BYTES = 56 };
 enum { OUTCOME_BYTES = 296 };
@@ -22,12 +24,6 @@ enum { OUTCOME_BYTES = 296 };
 /* Protects `allocators` and each allocator's `references`. */
 static pthread_mutex_t opened = PTHREAD_MUTEX_INITIALIZER;
 static nx_allocator *allocators;
-
-const nx_mechanism nx_eager = {.name = "eager",
-                               .abi_minor = NX_MINOR,
-                               .struct_size = NX_ALLOCATOR_BYTES,
-                               .table_bytes = NX_ALLOCATOR_BYTES,
-                               .capability_flags = NX_CAPS};
 
 /* Every letter counts, so that no two rows share a number. */
 uint64_t nx_mechanism_id(const nx_mechanism *row) {
@@ -38,7 +34,6 @@ uint64_t nx_mechanism_id(const nx_mechanism *row) {
 
 static NxmemStatus invalid(const char *text) { return nx_status(NXMEM_STATUS_INVALID_ARGUMENT, text); }
 static NxmemStatus too_short(const char *text) { return nx_status(NXMEM_STATUS_SHORT_STRUCT, text); }
-static int unusable(const void *p) { return nxmem_check_table_address((uintptr_t)p).reason != NXMEM_REASON_NONE; }
 
 /* ---- References ------------------------------------------------------------------------------------------------- */
 
@@ -58,30 +53,58 @@ static void retain_slot(void *ctx) {
   if (ctx != NULL) (void)refer(ctx, 1u);
 }
 
+static void unplace_tables(nx_allocator *allocator) {
+  nx_unplace(&allocator->table);
+  nx_unplace(&allocator->backing);
+  nx_unplace(&allocator->sharing);
+}
+
 static void release_slot(void *ctx) {
   nx_allocator *allocator = ctx;
   if (allocator == NULL || refer(allocator, UINT64_MAX) != 0u) return;
-  nx_unplace(&allocator->table);
+  unplace_tables(allocator);
   nx_count(NX_PROBE_ALLOCATORS_RELEASED);
 }
 
-/* ---- Allocate --------------------------------------------------------------------------------------------------- */
+int nx_is_released(nx_allocator *allocator) { return refer(allocator, 0u) == UINT64_MAX; }
 
-static NxmemStatus check_identity(const nx_allocator *allocator, uint64_t mechanism_id, NxmemDeviceId device) {
+/* ---- What every slot checks first ------------------------------------------------------------------------------- */
+
+int nx_unusable(const void *record) { return nxmem_check_table_address((uintptr_t)record).reason != NXMEM_REASON_NONE; }
+
+NxmemStatus nx_check_owner(const nx_allocator *allocator, uint64_t mechanism_id, NxmemDeviceId device) {
   const nxmem_verdict same = nxmem_check_identity(mechanism_id, device, allocator->mechanism_id, allocator->device);
   return same.reason == NXMEM_REASON_NONE ? nx_ok() : nx_status(nxmem_reason_status(same.reason), "another's object");
 }
 
-NxmemStatus nx_begin_allocate(void *ctx, const NxmemAllocRequest *request, const NxmemAllocResult *result_out) {
-  nx_count(NX_PROBE_ALLOCATE_CALLS);
-  if (ctx == NULL || unusable(request) || unusable(result_out)) return invalid("allocate: NULL or misaligned argument");
-  if (refer(ctx, 0u) == UINT64_MAX) return invalid("allocate: the allocator was released");
+NxmemStatus nx_check_allocation(nx_allocator *allocator, const NxmemAllocation *allocation) {
+  if (nx_is_released(allocator)) return invalid("the allocator was released");
+  if (allocation->struct_size < ALLOCATION_BYTES) return too_short("allocation below 56 bytes");
+  return nx_check_owner(allocator, allocation->mechanism_id, allocation->device);
+}
+
+/* ---- Allocate --------------------------------------------------------------------------------------------------- */
+
+/* Also what the two calls of the backing table check that take such a request. */
+NxmemStatus nx_check_request(nx_allocator *allocator, const NxmemAllocRequest *request) {
+  if (nx_is_released(allocator)) return invalid("allocate: the allocator was released");
   if (request->struct_size < ALLOC_REQUEST_BYTES) return too_short("allocate: request");
-  if (result_out->struct_size < ALLOC_RESULT_BYTES) return too_short("allocate: room for the result");
-  const NxmemStatus identity = check_identity(ctx, request->mechanism_id, request->device);
+  const NxmemStatus identity = nx_check_owner(allocator, request->mechanism_id, request->device);
   if (identity.code != NXMEM_STATUS_OK) return identity;
   const nxmem_verdict size = nxmem_check_alloc_request(request->bytes, request->align);
   return nx_status(nxmem_reason_status(size.reason), size.reason == NXMEM_REASON_NONE ? "" : "allocate: size");
+}
+
+NxmemStatus nx_check_result_room(const NxmemAllocResult *result_out) {
+  return result_out->struct_size < ALLOC_RESULT_BYTES ? too_short("allocate: room for the result") : nx_ok();
+}
+
+NxmemStatus nx_begin_allocate(void *ctx, const NxmemAllocRequest *request, const NxmemAllocResult *result_out) {
+  nx_count(NX_PROBE_ALLOCATE_CALLS);
+  if (ctx == NULL || nx_unusable(request) || nx_unusable(result_out))
+    return invalid("allocate: NULL or misaligned argument");
+  const NxmemStatus room = nx_check_result_room(result_out);
+  return room.code == NXMEM_STATUS_OK ? nx_check_request(ctx, request) : room;
 }
 
 void nx_write_result(NxmemAllocResult *result_out, uint8_t *ptr, uint64_t owned_bytes, uint64_t mapped_bytes) {
@@ -91,6 +114,7 @@ void nx_write_result(NxmemAllocResult *result_out, uint8_t *ptr, uint64_t owned_
 NxmemStatus nx_allocate(void *ctx, const NxmemAllocRequest *request, NxmemAllocResult *result_out) {
   const NxmemStatus begun = nx_begin_allocate(ctx, request, result_out);
   if (begun.code != NXMEM_STATUS_OK) return begun;
+  if (((const nx_allocator *)ctx)->row->lazy) return nx_allocate_span(ctx, request, 1, result_out);
   uint32_t code = NXMEM_STATUS_OK;
   const nx_block *block = nx_block_new(ctx, request, 0u, &code);
   if (block == NULL) return nx_status(code, "allocate: no memory, or the id is live already");
@@ -101,10 +125,9 @@ NxmemStatus nx_allocate(void *ctx, const NxmemAllocRequest *request, NxmemAllocR
 /* ---- Release ---------------------------------------------------------------------------------------------------- */
 
 static NxmemStatus begin_give_back(void *ctx, const NxmemAllocation *allocation, const void *out) {
-  if (ctx == NULL || unusable(allocation) || unusable(out)) return invalid("release: NULL or misaligned argument");
-  if (refer(ctx, 0u) == UINT64_MAX) return invalid("release: the allocator was released");
-  if (allocation->struct_size < ALLOCATION_BYTES) return too_short("release: allocation");
-  return check_identity(ctx, allocation->mechanism_id, allocation->device);
+  if (ctx == NULL || nx_unusable(allocation) || nx_unusable(out))
+    return invalid("release: NULL or misaligned argument");
+  return nx_check_allocation(ctx, allocation);
 }
 
 NxmemStatus nx_begin_deallocate(void *ctx, const NxmemAllocation *allocation, const uint64_t *unmapped_bytes_out) {
@@ -118,8 +141,8 @@ NxmemStatus nx_deallocate(void *ctx, const NxmemAllocation *allocation, uint64_t
   uint32_t code = NXMEM_STATUS_OK;
   nx_block *block = nx_block_take(ctx, allocation, &code);
   if (block == NULL) return nx_status(code, "deallocate: not what was allocated");
+  *unmapped_bytes_out = nx_block_mapped(block);
   nx_block_free(block);
-  *unmapped_bytes_out = allocation->bytes;
   return nx_ok();
 }
 
@@ -141,8 +164,9 @@ NxmemStatus nx_release_allocation(void *ctx, const NxmemAllocation *allocation, 
   uint32_t code = NXMEM_STATUS_OK;
   nx_block *block = nx_block_take(ctx, allocation, &code);
   if (block == NULL) return nx_status(code, "release: not what was allocated");
+  const uint64_t unmapped = nx_block_mapped(block);
   nx_block_free(block);
-  nx_write_outcome(outcome_out, NXMEM_RELEASE_COMPLETE, allocation->bytes, allocation->bytes, 0u, nx_ok());
+  nx_write_outcome(outcome_out, NXMEM_RELEASE_COMPLETE, allocation->bytes, unmapped, 0u, nx_ok());
   return nx_ok();
 }
 
@@ -168,6 +192,21 @@ static nx_allocator *make_allocator(const nx_mechanism *row, NxmemDeviceId devic
   return allocator;
 }
 
+static int has(const nx_allocator *allocator, uint64_t capability) {
+  return (allocator->row->capability_flags & capability) != 0u;
+}
+
+/* The tables and slots of the capabilities that the row declares. */
+static void add_capabilities(nx_allocator *allocator, NxmemAllocatorVtable *table) {
+  if (has(allocator, NXMEM_CAP_STRUCTURED_RELEASE)) table->release_allocation = nx_release_allocation;
+  if (has(allocator, NXMEM_CAP_VIRTUAL_BACKING)) table->virtual_backing = nx_publish_backing(allocator);
+  if (has(allocator, NXMEM_CAP_SHARED_MAPPING)) table->shared_mapping = nx_publish_sharing(allocator);
+  if (!has(allocator, NXMEM_CAP_DEFERRED_RELEASE)) return;
+  table->enqueue_release = nx_enqueue_release;
+  table->drain_releases = nx_drain_releases;
+  table->pending_release_count = nx_pending_release_count;
+}
+
 static void publish_table(nx_allocator *allocator) {
   const nx_mechanism *row = allocator->row;
   NxmemAllocatorVtable table = {.struct_size = row->struct_size,
@@ -181,14 +220,14 @@ static void publish_table(nx_allocator *allocator) {
                                 .deallocate = nx_deallocate,
                                 .retain = retain_slot,
                                 .release = release_slot};
-  if ((row->capability_flags & NXMEM_CAP_STRUCTURED_RELEASE) != 0u) table.release_allocation = nx_release_allocation;
+  add_capabilities(allocator, &table);
   if (row->spoil != NULL) row->spoil(&table);
   allocator->table = nx_place_table(row->place, row->table_bytes, &table, NX_ALLOCATOR_BYTES);
 }
 
 static NxmemStatus check_open(const nx_mechanism *row, NxmemDeviceId device, const NxmemOpenRequest *request,
                               const NxmemAllocatorVtable **out) {
-  if (unusable(request) || unusable(out)) return invalid("open: NULL or misaligned argument");
+  if (nx_unusable(request) || nx_unusable(out)) return invalid("open: NULL or misaligned argument");
   if (request->struct_size < OPEN_REQUEST_BYTES) return too_short("open: request");
   if (!nxmem_same_device(request->device, device)) return nx_status(NXMEM_STATUS_WRONG_DEVICE, "open: device");
   if ((request->required_capability_flags & ~row->capability_flags) != 0u)
@@ -215,7 +254,8 @@ __attribute__((destructor)) static void free_allocators(void) {
   while (allocators != NULL) {
     nx_allocator *allocator = allocators;
     allocators = allocator->next;
-    nx_unplace(&allocator->table);
+    nx_queue_discard(allocator);
+    unplace_tables(allocator);
     free(allocator);
   }
 }

@@ -203,7 +203,7 @@ static void call_host(NxmemAllocatorVtable *table) {
 #define PLAIN(row_name, by) ROW(row_name, NXMEM_CAP_ALLOCATOR, by)
 #define STRUCTURED(row_name, by) ROW(row_name, NX_CAPS, by)
 
-const nx_mechanism nx_answer_rows[] = {
+static const nx_mechanism rows[] = {
     PLAIN("allocate-refuses", refuse_allocate),
     PLAIN("null-address", give_null),
     PLAIN("misaligned-address", give_misaligned),
@@ -219,4 +219,4 @@ const nx_mechanism nx_answer_rows[] = {
     STRUCTURED("status-quarantined", status_only),
     STRUCTURED("failed-release", fail_first),
 };
-const uint32_t nx_answer_row_count = sizeof nx_answer_rows / sizeof nx_answer_rows[0];
+const nx_row_group nx_answer_rows = NX_ROWS(rows);

@@ -80,14 +80,15 @@ nx_listing nx_list(const nx_mechanism *row) {
 }
 
 static NxmemAllocatorFactoryVtable honest_factory(nx_factory *factory, const nx_listing *listing) {
-  return (NxmemAllocatorFactoryVtable){.struct_size = listing->struct_size,
-                                       .abi_minor = listing->abi_minor,
-                                       .name = listing->name,
-                                       .device = listing->device,
-                                       .capability_flags = NX_CAPS & nxmem_caps_at(listing->abi_minor),
-                                       .ctx = factory,
-                                       .open_allocator = open_slot,
-                                       .release = release_slot};
+  return (NxmemAllocatorFactoryVtable){
+      .struct_size = listing->struct_size,
+      .abi_minor = listing->abi_minor,
+      .name = listing->name,
+      .device = listing->device,
+      .capability_flags = listing->row->capability_flags & nxmem_caps_at(listing->abi_minor),
+      .ctx = factory,
+      .open_allocator = open_slot,
+      .release = release_slot};
 }
 
 /* A copy of a table in memory of its own; bytes beyond what this version knows are poison. */
@@ -130,8 +131,9 @@ static NxmemStatus refusal(nxmem_verdict verdict, const char *text) {
   return nx_status(nxmem_reason_status(verdict.reason), text);
 }
 
-NxmemStatus nx_negotiate(const NxmemNegotiateRequest *request, NxmemNegotiateResponse *response) {
-  const nxmem_offer own = {nx_versions, NX_CAPS};
+NxmemStatus nx_negotiate(uint64_t capability_flags, const NxmemNegotiateRequest *request,
+                         NxmemNegotiateResponse *response) {
+  const nxmem_offer own = {nx_versions, capability_flags};
   const nxmem_verdict place = nxmem_check_table_address((uintptr_t)response);
   if (place.reason != NXMEM_REASON_NONE) return refusal(place, "negotiate: response");
   const uint32_t room = nxmem_response_extent(response->struct_size);
@@ -164,8 +166,8 @@ NxmemStatus nx_report(NxmemUnloadReport *report_out) {
                                     0u,
                                     nxmem_scripted_probe(NX_PROBE_ALLOCATORS_OPENED) - released,
                                     nxmem_scripted_probe(NX_PROBE_LIVE_ALLOCATIONS),
-                                    0u,
-                                    0u,
-                                    0u};
+                                    nxmem_scripted_probe(NX_PROBE_LIVE_VIEWS),
+                                    nxmem_scripted_probe(NX_PROBE_LIVE_PREFIXES),
+                                    nxmem_scripted_probe(NX_PROBE_QUEUED_RELEASES)};
   return nx_ok();
 }

@@ -17,8 +17,11 @@
 
 /* What the modules are built for; rows that are older or ahead say so themselves. */
 enum { NX_MINOR = 1, NX_ALLOCATOR_BYTES = 128, NX_ALLOCATOR_BYTES_0 = 120, NX_FACTORY_BYTES = 56 };
+enum { NX_BACKING_BYTES = 72, NX_SHARING_BYTES = 64 };
 
+/* What most rows and every fault module offer, and what there is. */
 #define NX_CAPS (NXMEM_CAP_ALLOCATOR | NXMEM_CAP_STRUCTURED_RELEASE)
+#define NX_ALL_CAPS (NX_CAPS | NXMEM_CAP_VIRTUAL_BACKING | NXMEM_CAP_SHARED_MAPPING | NXMEM_CAP_DEFERRED_RELEASE)
 
 extern const NxmemDeviceId nx_host_device;
 extern const NxmemVersionRange nx_versions;
@@ -52,16 +55,19 @@ void *nx_forbidden_address(void);
 /* ---- scripted_block.c: allocations ------------------------------------------------------------------------------ */
 
 typedef struct nx_allocator nx_allocator;
+typedef struct nx_span nx_span;
 
 typedef struct nx_block {
   struct nx_block *next;
   const nx_allocator *owner;
   uint64_t id;
-  uint8_t *ptr;   /* as told to the host */
-  void *raw;      /* what to free; NULL where nothing lies behind ptr */
-  uint64_t bytes; /* as requested */
-  uint64_t align; /* as requested */
-  uint32_t tries; /* releases that were refused so far */
+  uint8_t *ptr;    /* as told to the host */
+  void *raw;       /* what to free; NULL where nothing lies behind ptr, or a span does */
+  nx_span *span;   /* the address range of a lazy block; NULL for all others */
+  uint64_t bytes;  /* as requested */
+  uint64_t align;  /* as requested */
+  uint64_t ticket; /* means something only while its release is queued */
+  uint32_t tries;  /* releases that were refused so far */
 } nx_block;
 
 /* Take memory and keep a record; NULL: there is none, or the id is live. ptr is `skew` bytes behind an aligned raw. */
@@ -69,6 +75,23 @@ nx_block *nx_block_new(const nx_allocator *owner, const NxmemAllocRequest *reque
 
 /* A record of an address that the caller invents. */
 nx_block *nx_block_claim(const nx_allocator *owner, const NxmemAllocRequest *request, uint8_t *ptr, uint32_t *code_out);
+
+/* A record of a reserved span; the block owns it. */
+nx_block *nx_block_of_span(const nx_allocator *owner, const NxmemAllocRequest *request, nx_span *span,
+                           uint32_t *code_out);
+
+/* What is mapped for a block: what its release unmaps. */
+uint64_t nx_block_mapped(const nx_block *block);
+
+/*
+ * Find a lazy block, every number of it agreeing, and keep it from being released until nx_block_unlock; else NULL and
+ * why, with nothing locked. No callback while it is held.
+ */
+nx_block *nx_block_lock(const nx_allocator *owner, const NxmemAllocation *allocation, uint32_t *code_out);
+void nx_block_unlock(void);
+
+/* Put a taken block that does not count as live back: as live as before it was taken. */
+void nx_block_put_back(nx_block *block);
 
 /* The address of any live block of an allocator, or NULL. */
 uint8_t *nx_block_any(const nx_allocator *owner);
@@ -79,7 +102,10 @@ uint32_t nx_block_tried(const nx_allocator *owner, const NxmemAllocation *alloca
 /* Take the record out when every number agrees: the caller owns the block. Else NULL and why. */
 nx_block *nx_block_take(const nx_allocator *owner, const NxmemAllocation *allocation, uint32_t *code_out);
 
-/* Free a taken block. */
+/* Free the memory and the record of a taken block that does not count as live. */
+void nx_block_discard(nx_block *block);
+
+/* Free a taken block that counts as live. */
 void nx_block_free(nx_block *block);
 
 /* Keep a taken block for good. It counts as live where the plugin says that it holds on to it. */
@@ -98,8 +124,13 @@ typedef struct nx_mechanism {
   uint32_t table_bytes; /* really there; bytes beyond what this version knows are 0xAA */
   nx_place place;
   uint64_t capability_flags;
+  int lazy;                                   /* its blocks are reserved, then committed granule by granule */
   int stateless;                              /* its table is malformed: no state is created, no release owed */
   void (*spoil)(NxmemAllocatorVtable *table); /* edits the table before it is published; NULL: honest */
+  void (*spoil_backing)(NxmemVirtualBackingVtable *table);
+  void (*spoil_sharing)(NxmemSharedMappingVtable *table);
+  uint32_t backing_bytes;                                /* of the table, really there; 0: all 72 */
+  uint32_t sharing_bytes;                                /* of the table, really there; 0: all 64 */
   NxmemStatus (*open)(const NxmemAllocatorVtable **out); /* instead of an honest open; NULL: honest */
 } nx_mechanism;
 
@@ -112,13 +143,25 @@ struct nx_allocator {
   const NxmemHostCallbacks *callbacks;
   uint64_t references;
   nx_placed table;
+  nx_placed backing; /* NULL bytes without the capability */
+  nx_placed sharing;
+  nx_block *queue; /* releases that wait for a drain, oldest first; scripted_queue.c */
+  nx_block *queue_last;
+  uint64_t queued; /* in the queue, or out of it and not yet completed */
+  int draining;
   NxmemVirtualBackingVtable spare_backing; /* a well-formed table for rows that publish one */
 };
 
-extern const nx_mechanism nx_eager;
+extern const nx_mechanism nx_eager; /* scripted_honest.c: allocate, deallocate, structured release */
 
 /* The same number for each open of a row; not 0. */
 uint64_t nx_mechanism_id(const nx_mechanism *row);
+
+/* What every slot checks first. */
+int nx_unusable(const void *record);         /* NULL or misaligned */
+int nx_is_released(nx_allocator *allocator); /* counts the call as stray where it is */
+NxmemStatus nx_check_owner(const nx_allocator *allocator, uint64_t mechanism_id, NxmemDeviceId device);
+NxmemStatus nx_check_allocation(nx_allocator *allocator, const NxmemAllocation *allocation); /* neither is NULL */
 
 /* The honest slots, and the pieces of them that rows use. */
 NxmemStatus nx_begin_allocate(void *ctx, const NxmemAllocRequest *request, const NxmemAllocResult *result_out);
@@ -150,7 +193,8 @@ const NxmemAllocatorFactoryVtable *nx_publish(const nx_listing *listing);
 nx_listing nx_list(const nx_mechanism *row);
 
 /* The honest exports. */
-NxmemStatus nx_negotiate(const NxmemNegotiateRequest *request, NxmemNegotiateResponse *response);
+NxmemStatus nx_negotiate(uint64_t capability_flags, const NxmemNegotiateRequest *request,
+                         NxmemNegotiateResponse *response);
 NxmemStatus nx_check_enumerate(const NxmemAllocatorFactoryVtable **out_factories, uint64_t max_factories,
                                uint64_t needed, const uint64_t *out_count);
 NxmemStatus nx_report(NxmemUnloadReport *report_out);

@@ -2,13 +2,14 @@
  * scripted_block.c: the records of a scripted module's allocations.
  *
  * Attackers: none by intent; stale and foreign ids are answered as the contract says.
- * Promise: a block is found only by owner and id, and leaves the records once; memory has exactly the size asked for.
+ * Promise: a block is found only by owner and id, and leaves the records once; heap memory has exactly the size asked for.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "scripted_base.h"
+#include "scripted_span.h"
 
 enum { CHAINS = 4096 };
 
@@ -25,26 +26,34 @@ static nx_block **find_locked(const nx_allocator *owner, uint64_t id) {
   return NULL;
 }
 
+static void link_locked(nx_block *block) {
+  nx_block **chain = chain_of(block->id);
+  block->next = *chain;
+  *chain = block;
+  nx_count(NX_PROBE_LIVE_ALLOCATIONS);
+}
+
 /* 0 where the id is live already. */
 static int keep(nx_block *block) {
   pthread_mutex_lock(&records);
   const int fresh = find_locked(block->owner, block->id) == NULL;
-  if (fresh) {
-    nx_block **chain = chain_of(block->id);
-    block->next = *chain;
-    *chain = block;
-    nx_count(NX_PROBE_LIVE_ALLOCATIONS);
-  }
+  if (fresh) link_locked(block);
   pthread_mutex_unlock(&records);
   return fresh;
 }
 
 static nx_block *record(const nx_allocator *owner, const NxmemAllocRequest *request, uint8_t *ptr, void *raw,
-                        uint32_t *code_out) {
+                        nx_span *span, uint32_t *code_out) {
   nx_block *block = malloc(sizeof *block);
   *code_out = NXMEM_STATUS_OUT_OF_MEMORY;
   if (block == NULL) return NULL;
-  *block = (nx_block){NULL, owner, request->allocation_id, ptr, raw, request->bytes, request->align, 0u};
+  *block = (nx_block){.owner = owner,
+                      .id = request->allocation_id,
+                      .ptr = ptr,
+                      .raw = raw,
+                      .span = span,
+                      .bytes = request->bytes,
+                      .align = request->align};
   *code_out = NXMEM_STATUS_OK;
   if (keep(block)) return block;
   *code_out = NXMEM_STATUS_INVALID_ARGUMENT;
@@ -58,14 +67,23 @@ nx_block *nx_block_new(const nx_allocator *owner, const NxmemAllocRequest *reque
   *code_out = NXMEM_STATUS_OUT_OF_MEMORY;
   if (request->bytes > PTRDIFF_MAX || align > PTRDIFF_MAX) return NULL;
   if (posix_memalign(&raw, align, request->bytes + skew) != 0) return NULL;
-  nx_block *block = record(owner, request, (uint8_t *)raw + skew, raw, code_out);
+  nx_block *block = record(owner, request, (uint8_t *)raw + skew, raw, NULL, code_out);
   if (block == NULL) free(raw);
   return block;
 }
 
 nx_block *nx_block_claim(const nx_allocator *owner, const NxmemAllocRequest *request, uint8_t *ptr,
                          uint32_t *code_out) {
-  return record(owner, request, ptr, NULL, code_out);
+  return record(owner, request, ptr, NULL, NULL, code_out);
+}
+
+nx_block *nx_block_of_span(const nx_allocator *owner, const NxmemAllocRequest *request, nx_span *span,
+                           uint32_t *code_out) {
+  return record(owner, request, nx_span_base(span), NULL, span, code_out);
+}
+
+uint64_t nx_block_mapped(const nx_block *block) {
+  return block->span == NULL ? block->bytes : nx_span_mapped(block->span);
 }
 
 uint8_t *nx_block_any(const nx_allocator *owner) {
@@ -90,6 +108,23 @@ static int matches(const nx_block *block, const NxmemAllocation *allocation) {
   return block->ptr == allocation->ptr && block->bytes == allocation->bytes && block->align == allocation->align;
 }
 
+nx_block *nx_block_lock(const nx_allocator *owner, const NxmemAllocation *allocation, uint32_t *code_out) {
+  pthread_mutex_lock(&records);
+  nx_block **link = find_locked(owner, allocation->allocation_id);
+  *code_out = link == NULL ? NXMEM_STATUS_UNKNOWN_ALLOCATION : NXMEM_STATUS_INVALID_ARGUMENT;
+  if (link != NULL && matches(*link, allocation) && (*link)->span != NULL) return *link;
+  pthread_mutex_unlock(&records);
+  return NULL;
+}
+
+void nx_block_unlock(void) { pthread_mutex_unlock(&records); }
+
+void nx_block_put_back(nx_block *block) {
+  pthread_mutex_lock(&records);
+  link_locked(block);
+  pthread_mutex_unlock(&records);
+}
+
 nx_block *nx_block_take(const nx_allocator *owner, const NxmemAllocation *allocation, uint32_t *code_out) {
   nx_block *block = NULL;
   *code_out = NXMEM_STATUS_UNKNOWN_ALLOCATION;
@@ -106,9 +141,14 @@ nx_block *nx_block_take(const nx_allocator *owner, const NxmemAllocation *alloca
   return block;
 }
 
-void nx_block_free(nx_block *block) {
+void nx_block_discard(nx_block *block) {
+  if (block->span != NULL) nx_span_close(block->span);
   free(block->raw);
   free(block);
+}
+
+void nx_block_free(nx_block *block) {
+  nx_block_discard(block);
   nx_uncount(NX_PROBE_LIVE_ALLOCATIONS);
 }
 
@@ -125,7 +165,6 @@ __attribute__((destructor)) static void free_parked(void) {
   while (parked != NULL) {
     nx_block *block = parked;
     parked = block->next;
-    free(block->raw);
-    free(block);
+    nx_block_discard(block);
   }
 }

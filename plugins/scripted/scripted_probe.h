@@ -27,14 +27,36 @@ typedef enum nx_probe {
   NX_PROBE_RELEASE_ALLOCATION_CALLS = 13,
   NX_PROBE_LIVE_ALLOCATIONS = 14,  /* now; what the unload report says */
   NX_PROBE_PARKED_BLOCKS = 15,     /* blocks kept for good, so that their address is never issued again */
-  NX_PROBE_RECLAIM_CALLS = 16,     /* calls-host: into request_reclaim */
+  NX_PROBE_RECLAIM_CALLS = 16,     /* into the host's request_reclaim */
   NX_PROBE_RECLAIM_STATUS = 17,    /* the last answer's code; meaningful once RECLAIM_CALLS is not 0 */
   NX_PROBE_RECLAIMED_BYTES = 18,   /* what the last call wrote; 2^64-1 where it wrote nothing */
-  NX_PROBE_COMPLETION_CALLS = 19,  /* calls-host: into release_completed */
+  NX_PROBE_COMPLETION_CALLS = 19,  /* into the host's release_completed */
   NX_PROBE_COMPLETION_STATUS = 20, /* the last answer's code; meaningful once COMPLETION_CALLS is not 0 */
   NX_PROBE_OPEN_MINOR = 21,        /* abi_minor of the last open request */
   NX_PROBE_OPEN_CALLBACKS = 22,    /* 1 where the last open request named callbacks */
-  NX_PROBE_COUNT = 23
+  NX_PROBE_LIVE_PREFIXES = 23,     /* now; shared prefixes with references: live_capabilities of the unload report */
+  NX_PROBE_LIVE_VIEWS = 24,        /* now; mappings of prefixes into allocations */
+  NX_PROBE_QUEUED_RELEASES = 25,   /* now; enqueued and not yet completed */
+  NX_PROBE_ENQUEUE_CALLS = 26,
+  NX_PROBE_DRAIN_CALLS = 27,
+  NX_PROBE_PENDING_CALLS = 28,
+  NX_PROBE_LAST_TICKET = 29, /* that the last enqueue wrote */
+  NX_PROBE_ALLOCATE_COMMITTED_CALLS = 30,
+  NX_PROBE_COMMIT_CALLS = 31,
+  NX_PROBE_DECOMMIT_CALLS = 32,
+  NX_PROBE_MAPPED_FOR_RANGES_CALLS = 33,
+  NX_PROBE_MAPPED_FOR_ALLOCATION_CALLS = 34,
+  NX_PROBE_COMMITTED_CALLS = 35,
+  NX_PROBE_PREFIX_CREATE_CALLS = 36,
+  NX_PROBE_PREFIX_RETAIN_CALLS = 37,
+  NX_PROBE_PREFIX_RELEASE_CALLS = 38,
+  NX_PROBE_PREFIX_INCREMENTAL_CALLS = 39,
+  NX_PROBE_PREFIX_COMMIT_CALLS = 40,
+  NX_PROBE_COMPLETIONS_ACCEPTED = 41, /* calls into release_completed that the host answered with OK */
+  NX_PROBE_RECLAIMS_ACCEPTED = 42,    /* calls into request_reclaim that the host answered with OK */
+  NX_PROBE_FORBIDDEN_CALLS = 43,      /* calls of a slot that no host may call: masked, or behind a clear flag */
+  NX_PROBE_GRANULES_MAPPED = 44,      /* now; private granules of lazy allocations */
+  NX_PROBE_COUNT = 45
 } nx_probe;
 
 /* Fault modules only: the row that the module commits; NULL where the build named one that does not exist. */

@@ -54,7 +54,7 @@ static NxmemStatus open_refuses(const NxmemAllocatorVtable **out) {
 #define HONEST(row_name) TABLE(row_name, NX_MINOR, NX_ALLOCATOR_BYTES, NX_ALLOCATOR_BYTES, NX_CAPS)
 #define MINOR_0(row_name, really) TABLE(row_name, 0u, NX_ALLOCATOR_BYTES_0, really, NXMEM_CAP_ALLOCATOR)
 
-const nx_mechanism nx_table_rows[] = {
+static const nx_mechanism rows[] = {
     /* No defect: drive them. */
     {MINOR_0("legacy-1-0", NX_ALLOCATOR_BYTES_0)},
     {MINOR_0("guard-page-table", NX_ALLOCATOR_BYTES_0), .place = NX_PLACE_GUARD},
@@ -79,4 +79,4 @@ const nx_mechanism nx_table_rows[] = {
     {HONEST("misaligned-table"), .open = open_misaligned},
     {HONEST("open-refuses"), .open = open_refuses},
 };
-const uint32_t nx_table_row_count = sizeof nx_table_rows / sizeof nx_table_rows[0];
+const nx_row_group nx_table_rows = NX_ROWS(rows);

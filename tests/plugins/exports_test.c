@@ -98,7 +98,7 @@ static void assert_answer(const subject *s, const negotiate_row *row, const Nxme
   assert_int_equal(response->reserved, 0u);
   assert_int_equal(response->agreed_major, agreed ? 1u : 0u);
   assert_int_equal(response->agreed_minor, agreed ? row->minor : 0u);
-  assert_int_equal(response->capability_flags, agreed ? (s->capability_flags & row->flags & defined) : 0u);
+  assert_int_equal(response->capability_flags, agreed ? (s->offered & row->flags & defined) : 0u);
 }
 
 static void run_negotiate(const subject *s, const void *data) {

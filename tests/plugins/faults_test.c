@@ -282,7 +282,7 @@ static void run_manifest(const subject *s, const void *data) {
   for (size_t i = 0u; i < COUNT(rows); i++) add_case(&faults, group, &(rows)[i], run)
 
 int main(void) {
-  static const subject faults = {"", "fault", 0u};
+  static const subject faults = {"", "fault", 0u, 0u};
   ADD("negotiation", negotiation_rows, run_negotiation);
   ADD("list", list_rows, run_list);
   ADD("factory", factory_rows, run_factory);

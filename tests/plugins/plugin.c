@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 const subject honest[2] = {
-    {"libnxmem_minimal.so", "minimal", NXMEM_CAP_ALLOCATOR},
-    {"libnxmem_scripted.so", "eager", NXMEM_CAP_ALLOCATOR | NXMEM_CAP_STRUCTURED_RELEASE},
+    {"libnxmem_minimal.so", "minimal", NXMEM_CAP_ALLOCATOR, NXMEM_CAP_ALLOCATOR},
+    {"libnxmem_scripted.so", "eager", NXMEM_CAP_ALLOCATOR | NXMEM_CAP_STRUCTURED_RELEASE, 31u},
 };
 
 /* ISO C has no conversion from an object pointer to a function pointer; POSIX promises that the bytes agree. */

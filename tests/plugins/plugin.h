@@ -22,7 +22,8 @@
 typedef struct subject {
   const char *file;
   const char *mechanism;
-  uint64_t capability_flags;
+  uint64_t capability_flags; /* of the mechanism */
+  uint64_t offered;          /* by the module */
 } subject;
 
 /* The two honest ones: what either must do, both must do. */

@@ -11,7 +11,7 @@
 
 #define COUNT(rows) (sizeof(rows) / sizeof((rows)[0]))
 
-enum { ANY = 0, PLAIN = 1, STRUCTURED = 17 };
+enum { ANY = 0, PLAIN = 1, STRUCTURED = 17, ALL = 31 };
 enum { SECOND_TRY = 2 };
 
 typedef struct scene {
@@ -37,6 +37,14 @@ static void show_honest(const scene *s) {
   const NxmemAllocation allocation = take(s->table, 5u, 100u, 64u);
   assert_books(s->p, 1u, 1u);
   assert_int_equal(give_back(s->table, &allocation), 100u);
+}
+
+/* All of it: lazy_test.c. */
+static void show_lazy(const scene *s) {
+  assert_int_equal(s->table->virtual_backing->mechanism_id, s->table->mechanism_id);
+  assert_int_equal(s->table->shared_mapping->mechanism_id, s->table->mechanism_id);
+  const NxmemAllocation allocation = take(s->table, 5u, 100u, 64u);
+  assert_int_equal(give_back(s->table, &allocation), 65536u);
 }
 
 /* 120 is a size that malloc hands out exactly, with a sanitizer or without. */
@@ -297,6 +305,7 @@ static void show_calls_host(const scene *s) {
 
 static const mechanism_row rows[] = {
     {"eager", 128, 1, STRUCTURED, ANY, 1, show_eager},
+    {"lazy", 128, 1, ALL, ANY, 1, show_lazy},
     {"legacy-1-0", 120, 0, PLAIN, ANY, 1, show_legacy},
     {"guard-page-table", 120, 0, PLAIN, 120, 1, show_honest},
     {"poisoned-tail", 192, 2, STRUCTURED, ANY, 1, show_poison},
@@ -328,7 +337,7 @@ static const mechanism_row rows[] = {
     {"failed-release", 128, 1, STRUCTURED, ANY, 1, show_failed_first},
 };
 
-static const subject scripted = {"libnxmem_scripted.so", "scripted", 0u};
+static const subject scripted = {"libnxmem_scripted.so", "scripted", 0u, 0u};
 
 static void assert_declares(const mechanism_row *row, const NxmemAllocatorVtable *table) {
   assert_int_equal(table->struct_size, row->struct_size);
