@@ -10,5 +10,6 @@
 /* argv[0] is what usage messages name: "nxmem inspect". */
 int nx_inspect(int argc, char **argv);
 int nx_run(int argc, char **argv);
+int nx_conform(int argc, char **argv);
 
 #endif /* NXMEM_CLI_COMMANDS_H */

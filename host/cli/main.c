@@ -24,15 +24,18 @@ typedef struct subcommand {
 } subcommand;
 
 static char inspect_name[] = "nxmem inspect", run_name[] = "nxmem run";
+static char conform_name[] = "nxmem conform";
 
-static const subcommand SUBCOMMANDS[] = {{"inspect", inspect_name, nx_inspect}, {"run", run_name, nx_run}};
+static const subcommand SUBCOMMANDS[] = {
+    {"inspect", inspect_name, nx_inspect}, {"run", run_name, nx_run}, {"conform", conform_name, nx_conform}};
 
 enum { SUBCOMMAND_COUNT = sizeof SUBCOMMANDS / sizeof SUBCOMMANDS[0] };
 
 static const char DOC[] =
     "Look at memory plugins without running them, and drive them from behind a boundary.\n\n"
     "  inspect FILE   what a plugin file holds; none of its code runs\n"
-    "  run FILE       load it, judge it, exercise it, unload it, show every step\n\n"
+    "  run FILE       load it, judge it, exercise it, unload it, show every step\n"
+    "  conform FILE   try every rule of the contract on it, in child processes\n\n"
     "'nxmem SUBCOMMAND --help' shows what each one takes.\v" NX_EXIT_CODES_HELP;
 
 typedef struct choice {

@@ -1,0 +1,121 @@
+/*
+ * opened.c: an allocator as a host opens it, and the callbacks that go with it.
+ * Attackers: the plugin: its table, and what it does with the callbacks.
+ * Promise: each callback is counted; a foreign host_ctx is never followed.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "conform/plugin.h"
+#include "nxmem.h"
+#include "nxmem/capability.h"
+
+enum { OPEN_REQUEST_BYTES = 32, CALLBACKS_BYTES = 32 };
+
+/* ---- Callbacks -------------------------------------------------------------------------------------------------- */
+
+/* Logs of this child; a host_ctx that is none of them is foreign. */
+enum { LOGS = 64 };
+static nx_callback_log *logs[LOGS];
+static _Atomic uint32_t log_count;
+static nx_callback_log forgetful;
+
+static NxmemStatus answer(uint32_t code) { return (NxmemStatus){code, 0, {0}}; }
+
+static nx_callback_log *log_of(void *host_ctx) {
+  for (uint32_t i = 0; i < log_count && i < LOGS; i++)
+    if (logs[i] == host_ctx) return logs[i];
+  if (log_count && logs[0]) atomic_fetch_add(&logs[0]->foreign, 1);
+  return NULL;
+}
+
+static NxmemStatus request_reclaim(void *host_ctx, const NxmemReclaimRequest *request, uint64_t *reclaimed_out) {
+  nx_callback_log *log = log_of(host_ctx);
+  if (!log || !request || !reclaimed_out) return answer(NXMEM_STATUS_INVALID_ARGUMENT);
+  atomic_fetch_add(&log->reclaims, 1);
+  log->last_reclaim = *request;
+  *reclaimed_out = 0;
+  return log->on_reclaim ? log->on_reclaim(log->with, request, reclaimed_out) : answer(NXMEM_STATUS_OK);
+}
+
+static NxmemStatus release_completed(void *host_ctx, const NxmemReleaseCompletion *completion) {
+  nx_callback_log *log = log_of(host_ctx);
+  if (!log || !completion) return answer(NXMEM_STATUS_INVALID_ARGUMENT);
+  uint64_t at = atomic_fetch_add(&log->completions, 1);
+  if (at < NX_COMPLETIONS_KEPT) log->kept[at] = *completion;
+  return log->on_completion ? log->on_completion(log->with, completion) : answer(NXMEM_STATUS_OK);
+}
+
+void nx_callbacks_begin(nx_callback_log *log) {
+  memset(log, 0, sizeof *log);
+  log->table = (NxmemHostCallbacks){CALLBACKS_BYTES, NXMEM_ABI_VERSION_MINOR, log, request_reclaim, release_completed};
+  uint32_t at = log_count;
+  if (at < LOGS) logs[at] = log;
+  if (at < LOGS) log_count = at + 1;
+}
+
+static nx_callback_log *forgetful_log(void) {
+  if (!forgetful.table.host_ctx) nx_callbacks_begin(&forgetful);
+  return &forgetful;
+}
+
+/* ---- Opening ---------------------------------------------------------------------------------------------------- */
+
+NxmemAllocatorFactoryVtable nx_target_factory(nx_trial *trial) {
+  NxmemAllocatorFactoryVtable table;
+  uint32_t declared;
+  NX_GIVEN(trial->target->index < trial->entry_count, "factory %" PRIu32 " is not listed again", trial->target->index);
+  nxmem_verdict verdict = nx_read_factory_table(trial->entries[trial->target->index], &table, &declared);
+  NX_GIVEN(verdict.reason == NXMEM_REASON_NONE, "the factory: %s", nx_verdict_words(verdict));
+  NX_GIVEN(table.open_allocator, "the factory has no open_allocator");
+  return table;
+}
+
+NxmemOpenRequest nx_open_request(nx_trial *trial, const NxmemAllocatorFactoryVtable *factory) {
+  return (NxmemOpenRequest){OPEN_REQUEST_BYTES, trial->minor, factory->device, NXMEM_CAP_ALLOCATOR,
+                            &forgetful_log()->table};
+}
+
+/* What cannot be read stays zero. */
+static void read_capability_tables(nx_opened *out) {
+  uint32_t ceiling = out->trial->minor;
+  if (out->caps & NXMEM_CAP_VIRTUAL_BACKING) nx_read_backing_table(out->table.virtual_backing, ceiling, &out->backing);
+  if (out->caps & NXMEM_CAP_SHARED_MAPPING) nx_read_sharing_table(out->table.shared_mapping, ceiling, &out->sharing);
+}
+
+nxmem_verdict nx_opened_read(nx_trial *trial, const NxmemAllocatorVtable *published, nx_opened *out) {
+  *out = (nx_opened){.trial = trial, .published = published};
+  nxmem_verdict verdict = nx_read_allocator_table(published, trial->minor, &out->table, &out->declared_minor);
+  if (verdict.reason != NXMEM_REASON_NONE) return verdict;
+  out->caps = nxmem_caps_effective(out->table.capability_flags, trial->caps, out->table.abi_minor);
+  read_capability_tables(out);
+  return verdict;
+}
+
+nx_opened nx_open_once(nx_trial *trial, nx_callback_log *log) {
+  NxmemAllocatorFactoryVtable factory = nx_target_factory(trial);
+  NxmemOpenRequest request = nx_open_request(trial, &factory);
+  const NxmemAllocatorVtable *published = NULL;
+  nx_opened opened;
+  if (log) request.callbacks = &log->table;
+  nx_enter("open_allocator");
+  NxmemStatus status = factory.open_allocator(factory.ctx, &request, &published);
+  NX_GIVEN(status.code == NXMEM_STATUS_OK, "open_allocator answered %s", nxmem_status_name(status.code));
+  nxmem_verdict verdict = nx_opened_read(trial, published, &opened);
+  NX_GIVEN(verdict.reason == NXMEM_REASON_NONE, "the allocator's table: %s", nx_verdict_words(verdict));
+  return opened;
+}
+
+nx_opened nx_open_ready(nx_trial *trial) {
+  nx_plugin_ready(trial);
+  nx_opened opened = nx_open_once(trial, NULL);
+  uint64_t wanted = trial->rule->capability;
+  if ((opened.caps & wanted) != wanted) nx_does_not_apply("the mechanism does not have the capability");
+  return opened;
+}
+
+void nx_close(nx_opened *opened) {
+  nx_enter("release");
+  NX_GIVEN(opened->table.release, "there is no release slot");
+  opened->table.release(opened->table.ctx);
+}

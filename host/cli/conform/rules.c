@@ -1,0 +1,26 @@
+/*
+ * rules.c: all rules.
+ * No input. Promise: in the order in which they are tried: what a rule needs stands before it.
+ */
+#include <string.h>
+
+#include "conform/families.h"
+#include "conform/rule.h"
+
+const nx_family *const NX_FAMILIES[] = {&nx_module_rules, &nx_negotiation_rules};
+const size_t NX_FAMILY_COUNT = sizeof NX_FAMILIES / sizeof NX_FAMILIES[0];
+
+const nx_rule *nx_rule_at(size_t index) {
+  for (size_t i = 0; i < NX_FAMILY_COUNT; i++) {
+    if (index < NX_FAMILIES[i]->count) return &NX_FAMILIES[i]->rules[index];
+    index -= NX_FAMILIES[i]->count;
+  }
+  return NULL;
+}
+
+const nx_rule *nx_rule_find(const char *id) {
+  const nx_rule *rule;
+  for (size_t i = 0; (rule = nx_rule_at(i)) != NULL; i++)
+    if (!strcmp(rule->id, id)) return rule;
+  return NULL;
+}

@@ -1,0 +1,55 @@
+/*
+ * trial.c: a verdict on the board, and the end of the child.
+ * Attackers: the plugin whose code ran in this process.
+ * Promise: _exit(), so that nothing of the plugin runs behind the verdict.
+ */
+#include "conform/trial.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* One per child; set before any check runs. */
+static nx_board *board;
+
+void nx_enter(const char *format, ...) {
+  va_list words;
+  va_start(words, format);
+  vsnprintf(board->step, sizeof board->step, format, words);
+  va_end(words);
+  atomic_fetch_add(&board->step_count, 1);
+}
+
+void nx_seen(const char *format, ...) {
+  va_list words;
+  va_start(words, format);
+  vsnprintf(board->evidence, sizeof board->evidence, format, words);
+  va_end(words);
+}
+
+_Noreturn static void rule(nx_ruling ruling) {
+  board->ruling = ruling;
+  _exit(NX_CHILD_RULED);
+}
+
+_Noreturn static void rule_because(nx_ruling ruling, const char *format, va_list words) {
+  vsnprintf(board->evidence, sizeof board->evidence, format, words);
+  rule(ruling);
+}
+
+#define RULE(name, ruling)                       \
+  _Noreturn void name(const char *format, ...) { \
+    va_list words;                               \
+    va_start(words, format);                     \
+    rule_because(ruling, format, words);         \
+  }
+RULE(nx_fails, NX_RULING_FAIL)
+RULE(nx_does_not_apply, NX_RULING_NOT_APPLICABLE)
+RULE(nx_cannot_tell, NX_RULING_COULD_NOT_RUN)
+
+_Noreturn void nx_trial_run(nx_trial *trial) {
+  board = trial->board;
+  trial->rule->check(trial, trial->rule->with);
+  rule(NX_RULING_PASS);
+}
