@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""run.py on a small project: each way a removal may end, with its exit code and its words. Prints TAP."""
+import os
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+FILES = {
+    "CMakeLists.txt": """cmake_minimum_required(VERSION 3.25)
+project(small C)
+enable_testing()
+add_executable(test_small small.c)
+add_test(NAME small COMMAND test_small)
+""",
+    "small.c": """#include <stdio.h>
+static int is_small(int n) { return n < 10; }
+static int is_even(int n) { return n % 2 == 0; }
+int main(void) {
+  const int good = is_small(3) && !is_small(11) && is_even(2) != 2;
+  printf("1..1\\n%s 1 - both ends\\n", good ? "ok" : "not ok");
+  return !good;
+}
+""",
+}
+
+
+def entry(find, put, tests='["small"]', name="one"):
+    return f"[[defence]]\nname = '{name}'\nguards = 'x'\nfile = 'small.c'\nfind = '''{find}'''\nput = '''{put}'''\ntests = {tests}\n"
+
+
+NOTICED = entry("n < 10", "n < 100")
+CASES = [
+    ("noticed", NOTICED, [], 0, "defences: 1/1 removals noticed"),
+    ("not_noticed", entry("n % 2 == 0", "n % 2 == 1"), [], 1, "NOT NOTICED by small"),
+    ("one_of_two", NOTICED + entry("n % 2 == 0", "1", name="two"), [], 1, "defences: 1/2 removals noticed"),
+    ("only_the_one", NOTICED + entry("n % 2 == 0", "1", name="two"), ["--only", "one"], 0, "defences: 1/1 removals noticed"),
+    ("a_hang_is_noticed", entry("return n < 10;", "for (;;) (void)n;"), [], 0, "Timeout"),
+    ("a_crash_is_noticed", entry("return n < 10;", "return *(volatile int *)(long)n;"), [], 0, "defences: 1/1 removals noticed"),
+    ("text_is_gone", entry("n < 11", "n"), [], 3, "found its text 0 times, needed once"),
+    ("text_stands_twice", entry("is_even", "is_odd"), [], 3, "found its text 2 times, needed once"),
+    ("does_not_build", entry("n < 10", "n <"), [], 3, "does not build without it"),
+    ("no_such_test", entry("n < 10", "1", '["large"]'), [], 3, "tests that there are not: large"),
+    ("no_such_defence", NOTICED, ["--only", "none"], 3, "found no defence named none"),
+    ("named_twice", NOTICED + NOTICED, [], 3, "found twice: one"),
+    ("list", NOTICED, ["--list"], 0, "one: x"),
+    ("unknown_option", NOTICED, ["--nonsense"], 2, "unrecognized arguments"),
+]
+
+
+def run(folder, table, options):
+    path = os.path.join(folder, "table.toml")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(table)
+    command = [sys.executable, f"{HERE}/run.py", "--root", folder, "--table", path, "--jobs", "1", "--limit", "3", *options]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+
+def project(folder, files):
+    for name, text in files.items():
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+            file.write(text)
+
+
+def main():
+    print(f"1..{len(CASES) + 1}")
+    failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(["git", "init", "-q", folder], check=True)
+        project(folder, FILES)
+        rows = [(name, run(folder, table, options), code, said) for name, table, options, code, said in CASES]
+        project(folder, {"small.c": FILES["small.c"].replace("is_small(3)", "is_small(30)")})
+        rows.append(("red_before", run(folder, NOTICED, []), 3, "red without any removal: small: both ends"))
+    for number, (name, done, code, said) in enumerate(rows, 1):
+        good = done.returncode == code and said in done.stdout + done.stderr
+        failed += not good
+        print(f"{'ok' if good else 'not ok'} {number} - {name}")
+        if not good:
+            print(f"# found exit {done.returncode}, needed {code} and '{said}'\n# " + (done.stdout + done.stderr).replace("\n", "\n# "))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
