@@ -97,6 +97,12 @@ static style style_of(uint32_t reason) {
     case NXMEM_REASON_TOTAL_TOO_LARGE:
     case NXMEM_REASON_REPORT_SHORT:
     case NXMEM_REASON_TOO_MANY:
+    case NXMEM_REASON_OFFSET_OUTSIDE:
+    case NXMEM_REASON_BYTES_OUTSIDE:
+    case NXMEM_REASON_TOO_MANY_USERS:
+    case NXMEM_REASON_TOO_MANY_RANGES:
+    case NXMEM_REASON_MORE_THAN_POSSIBLE:
+    case NXMEM_REASON_SHORT_PREFIX:
       return BOUND;
     case NXMEM_REASON_UNKNOWN_CAPABILITY:
     case NXMEM_REASON_NO_ALLOCATOR:
@@ -122,6 +128,7 @@ static style style_of(uint32_t reason) {
     case NXMEM_REASON_NULL_ADDRESS:
     case NXMEM_REASON_ZERO_BYTES:
     case NXMEM_REASON_REPORT_UNWRITTEN:
+    case NXMEM_REASON_NO_PREFIX_HANDLE:
       return NUMBERLESS;
     default:
       return PLAIN;
@@ -131,7 +138,8 @@ static style style_of(uint32_t reason) {
 /* The value that the host put there before the call. */
 static int is_unwritten(nxmem_verdict v) {
   if (v.reason == NXMEM_REASON_MAJOR_OUT_OF_RANGE) return v.found == 0;
-  return v.found == UINT64_MAX && (v.reason == NXMEM_REASON_TOTAL_TOO_LARGE || v.reason == NXMEM_REASON_TOO_MANY);
+  return v.found == UINT64_MAX && (v.reason == NXMEM_REASON_TOTAL_TOO_LARGE || v.reason == NXMEM_REASON_TOO_MANY ||
+                                   v.reason == NXMEM_REASON_MORE_THAN_POSSIBLE);
 }
 
 static void line_bound(line *l, nxmem_verdict v) {
@@ -278,10 +286,14 @@ nxmem_result nx_result_of(nxmem_verdict verdict) {
     case NXMEM_REASON_STALE_HANDLE:
       return NXMEM_ERR_STALE_HANDLE;
     case NXMEM_REASON_IN_USE:
+    case NXMEM_REASON_TOO_MANY_USERS:
       return NXMEM_ERR_BUSY;
     case NXMEM_REASON_ZERO_BYTES:
     case NXMEM_REASON_BAD_ALIGNMENT:
     case NXMEM_REASON_SIZE_WRAPS:
+    case NXMEM_REASON_OFFSET_OUTSIDE:
+    case NXMEM_REASON_BYTES_OUTSIDE:
+    case NXMEM_REASON_TOO_MANY_RANGES:
       return NXMEM_ERR_INVALID_ARGUMENT;
     default:
       return NXMEM_ERR_CONTRACT;

@@ -170,6 +170,18 @@ const char *nxmem_reason_text(uint32_t reason) {
       return "the offset is behind the end";
     case NXMEM_REASON_BYTES_OUTSIDE:
       return "the range reaches past the end";
+    case NXMEM_REASON_TOO_MANY_USERS:
+      return "more calls are at it than can be counted";
+    case NXMEM_REASON_TOO_MANY_RANGES:
+      return "more ranges than one call may name";
+    case NXMEM_REASON_MORE_THAN_POSSIBLE:
+      return "more than such a range can take";
+    case NXMEM_REASON_SHORT_PREFIX:
+      return "the prefix handle's struct_size is too small";
+    case NXMEM_REASON_NO_PREFIX_HANDLE:
+      return "OK without a prefix handle";
+    case NXMEM_REASON_OTHER_REQUEST:
+      return "the prefix was made for another size";
     case NXMEM_REASON_UNREADABLE:
       return "memory cannot be read that far";
     default:

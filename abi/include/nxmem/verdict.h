@@ -121,7 +121,19 @@ typedef enum nxmem_reason {
   NXMEM_REASON_BYTES_OUTSIDE = 96,  /* found: bytes; needed: at most, what is left behind the offset */
 
   /* Memory that could not be read: the host observes how far it got, range.h and name.h judge. */
-  NXMEM_REASON_UNREADABLE = 100 /* found: readable bytes; needed: bytes */
+  NXMEM_REASON_UNREADABLE = 100, /* found: readable bytes; needed: bytes */
+
+  /* pin.h */
+  NXMEM_REASON_TOO_MANY_USERS = 110, /* found: users; needed: at most */
+
+  /* backing.h */
+  NXMEM_REASON_TOO_MANY_RANGES = 111,    /* found: ranges; needed: at most */
+  NXMEM_REASON_MORE_THAN_POSSIBLE = 112, /* found: bytes or granules; needed: at most, what such a range can take */
+
+  /* sharing.h */
+  NXMEM_REASON_SHORT_PREFIX = 113,     /* found: struct_size; needed: 64 */
+  NXMEM_REASON_NO_PREFIX_HANDLE = 114, /* OK with a handle left unwritten */
+  NXMEM_REASON_OTHER_REQUEST = 115     /* found: requested_bytes of the handle; needed: what was asked for */
 } nxmem_reason;
 
 typedef struct nxmem_verdict {

@@ -1,0 +1,45 @@
+/*
+ * pin.c: one user more, one user fewer.
+ *
+ * Attackers: handles that are stale, and more callers than a word can count.
+ * Promise: no count runs into its neighbours in the word.
+ */
+#include "nxmem/pin.h"
+
+#include "verdict_make.h"
+
+#define ONE_PIN 256u
+#define MET 0x80000000u
+
+uint32_t nxmem_word_pins(uint64_t word) { return (uint32_t)(word / ONE_PIN % (NXMEM_PINS_MAX + 1u)); }
+
+nxmem_verdict nxmem_check_pin(uint64_t word, uint64_t handle) {
+  const uint32_t named = nxmem_handle_generation(handle);
+  const uint32_t present = nxmem_word_generation(word);
+  if (named != present) return nx_verdict(NXMEM_REASON_STALE_HANDLE, 0u, named, present);
+  const uint32_t state = nxmem_word_state(word);
+  if (state != NXMEM_SLOT_LIVE) return nx_verdict(NXMEM_REASON_WRONG_STATE, 0u, state, NXMEM_SLOT_LIVE);
+  const uint32_t pins = nxmem_word_pins(word);
+  if (pins == NXMEM_PINS_MAX) return nx_verdict(NXMEM_REASON_TOO_MANY_USERS, 0u, pins, NXMEM_PINS_MAX - 1u);
+  return nx_accept();
+}
+
+/*@ assigns \nothing;
+    ensures exact: \result == NX_WORD_MET(word); */
+static uint64_t has_met(uint64_t word) { return word / MET % 2u; }
+
+uint64_t nxmem_word_met(uint64_t word) { return word + (1u - has_met(word)) * MET; }
+
+uint64_t nxmem_word_unmet(uint64_t word) { return word - has_met(word) * MET; }
+
+uint64_t nxmem_word_pinned(uint64_t word) {
+  if (nxmem_word_pins(word) == 0u) return word + ONE_PIN;
+  return nxmem_word_met(word) + ONE_PIN;
+}
+
+uint64_t nxmem_word_unpinned(uint64_t word) {
+  if (nxmem_word_pins(word) == 1u) return nxmem_word_unmet(word) - ONE_PIN;
+  return word - ONE_PIN;
+}
+
+int nxmem_pin_must_settle(uint64_t word) { return nxmem_word_pins(word) == 1u && has_met(word) == 1u; }
