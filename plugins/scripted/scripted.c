@@ -41,5 +41,6 @@ NX_EXPORT NxmemStatus NxmemCreateAllocatorFactories(const NxmemAllocatorFactoryV
 
 NX_EXPORT NxmemStatus NxmemQueryUnloadReadiness(NxmemUnloadReport *report_out) {
   nx_count(NX_PROBE_REPORT_CALLS);
+  nx_visit_dropped();
   return nx_report(report_out);
 }

@@ -62,11 +62,28 @@ static void unplace_tables(nx_allocator *allocator) {
 static void release_slot(void *ctx) {
   nx_allocator *allocator = ctx;
   if (allocator == NULL || refer(allocator, UINT64_MAX) != 0u) return;
+  if (allocator->row->last_release != NULL) allocator->row->last_release(allocator);
   unplace_tables(allocator);
   nx_count(NX_PROBE_ALLOCATORS_RELEASED);
 }
 
 int nx_is_released(nx_allocator *allocator) { return refer(allocator, 0u) == UINT64_MAX; }
+
+uint64_t nx_turn(nx_allocator *allocator) { return atomic_fetch_add(&allocator->turns, 1u); }
+
+static nx_allocator *next_dropped(void) {
+  pthread_mutex_lock(&opened);
+  nx_allocator *found = allocators;
+  while (found != NULL && (found->dropped || found->references != 0u || found->row->after_drop == NULL))
+    found = found->next;
+  if (found != NULL) found->dropped = 1;
+  pthread_mutex_unlock(&opened);
+  return found;
+}
+
+void nx_visit_dropped(void) {
+  for (nx_allocator *found = next_dropped(); found != NULL; found = next_dropped()) found->row->after_drop(found);
+}
 
 /* ---- What every slot checks first ------------------------------------------------------------------------------- */
 
@@ -172,14 +189,14 @@ NxmemStatus nx_release_allocation(void *ctx, const NxmemAllocation *allocation, 
 
 /* ---- Open ------------------------------------------------------------------------------------------------------- */
 
-static nx_allocator *make_allocator(const nx_mechanism *row, NxmemDeviceId device,
-                                    const NxmemHostCallbacks *callbacks) {
+static nx_allocator *make_allocator(const nx_mechanism *row, NxmemDeviceId device, const NxmemOpenRequest *request) {
   nx_allocator *allocator = calloc(1u, sizeof *allocator);
   if (allocator == NULL) return NULL;
   allocator->row = row;
   allocator->mechanism_id = nx_mechanism_id(row);
   allocator->device = device;
-  allocator->callbacks = callbacks;
+  allocator->host_minor = request->abi_minor;
+  allocator->callbacks = request->callbacks;
   allocator->references = row->stateless ? 0u : 1u;
   allocator->spare_backing = (NxmemVirtualBackingVtable){.struct_size = NXMEM_BACKING_BYTES,
                                                          .abi_minor = NX_MINOR,
@@ -242,7 +259,7 @@ NxmemStatus nx_open(const nx_mechanism *row, NxmemDeviceId device, const NxmemOp
   nx_note(NX_PROBE_OPEN_MINOR, request->abi_minor);
   nx_note(NX_PROBE_OPEN_CALLBACKS, request->callbacks != NULL);
   if (row->open != NULL) return row->open(out);
-  nx_allocator *allocator = make_allocator(row, device, request->callbacks);
+  nx_allocator *allocator = make_allocator(row, device, request);
   if (allocator != NULL) publish_table(allocator);
   if (allocator == NULL || allocator->table.bytes == NULL) return nx_status(NXMEM_STATUS_OUT_OF_MEMORY, "open");
   if (!row->stateless) nx_count(NX_PROBE_ALLOCATORS_OPENED);

@@ -130,47 +130,6 @@ static NxmemStatus release_fails_first(void *ctx, const NxmemAllocation *allocat
   return nx_ok();
 }
 
-/* ---- Calls into the host from inside a slot --------------------------------------------------------------------- */
-
-static void ask_for_memory(const nx_allocator *allocator, uint64_t bytes) {
-  const NxmemHostCallbacks *host = allocator->callbacks;
-  if (host == NULL || host->request_reclaim == NULL) return;
-  const NxmemReclaimRequest request = {sizeof request, 0u, allocator->mechanism_id, allocator->device, bytes};
-  uint64_t reclaimed = UINT64_MAX;
-  nx_count(NX_PROBE_RECLAIM_CALLS);
-  const NxmemStatus status = host->request_reclaim(host->host_ctx, &request, &reclaimed);
-  nx_note(NX_PROBE_RECLAIM_STATUS, status.code);
-  nx_note(NX_PROBE_RECLAIMED_BYTES, reclaimed);
-}
-
-/* A ticket that no host ever had: deferred release was not even offered. */
-static void complete_a_stranger(const nx_allocator *allocator, const NxmemAllocation *allocation) {
-  const NxmemHostCallbacks *host = allocator->callbacks;
-  if (host == NULL || host->release_completed == NULL) return;
-  NxmemReleaseCompletion completion;
-  memset(&completion, 0, sizeof completion);
-  completion.struct_size = sizeof completion;
-  completion.ticket = 0x7E57u;
-  completion.mechanism_id = allocator->mechanism_id;
-  completion.allocation_id = allocation->allocation_id;
-  nx_write_outcome(&completion.outcome, NXMEM_RELEASE_COMPLETE, allocation->bytes, allocation->bytes, 0u, nx_ok());
-  nx_count(NX_PROBE_COMPLETION_CALLS);
-  const NxmemStatus status = host->release_completed(host->host_ctx, &completion);
-  nx_note(NX_PROBE_COMPLETION_STATUS, status.code);
-}
-
-static NxmemStatus allocate_calling(void *ctx, const NxmemAllocRequest *request, NxmemAllocResult *result_out) {
-  const NxmemStatus done = nx_allocate(ctx, request, result_out);
-  if (done.code == NXMEM_STATUS_OK) ask_for_memory(ctx, request->bytes);
-  return done;
-}
-
-static NxmemStatus deallocate_calling(void *ctx, const NxmemAllocation *allocation, uint64_t *unmapped_out) {
-  const NxmemStatus done = nx_deallocate(ctx, allocation, unmapped_out);
-  if (done.code == NXMEM_STATUS_OK) complete_a_stranger(ctx, allocation);
-  return done;
-}
-
 /* ---- The rows --------------------------------------------------------------------------------------------------- */
 
 #define SPOIL(name, slot, by) \
@@ -189,16 +148,8 @@ SPOIL(no_outcome, release_allocation, release_silently)
 SPOIL(status_only, release_allocation, release_status_only)
 SPOIL(fail_first, release_allocation, release_fails_first)
 
-static void call_host(NxmemAllocatorVtable *table) {
-  table->allocate = allocate_calling;
-  table->deallocate = deallocate_calling;
-}
-
-#define ROW(row_name, flags, by)                                                                                     \
-  {                                                                                                                  \
-    .name = (row_name), .abi_minor = NX_MINOR, .struct_size = NX_ALLOCATOR_BYTES, .table_bytes = NX_ALLOCATOR_BYTES, \
-    .capability_flags = (flags), .spoil = (by)                                                                       \
-  }
+#define ROW(row_name, flags, by) \
+  { NX_HONEST(row_name, flags), .spoil = (by) }
 /* Rows about deallocate do not offer a structured release: a host would take that one instead. */
 #define PLAIN(row_name, by) ROW(row_name, NXMEM_CAP_ALLOCATOR, by)
 #define STRUCTURED(row_name, by) ROW(row_name, NX_CAPS, by)
@@ -212,7 +163,6 @@ static const nx_mechanism rows[] = {
     PLAIN("same-address-twice", give_same),
     PLAIN("deallocate-refuses", refuse_deallocate),
     PLAIN("over-refund", over_refund),
-    PLAIN("calls-host", call_host),
     STRUCTURED("quarantining", quarantine),
     STRUCTURED("future-state", future_state),
     STRUCTURED("no-outcome", no_outcome),

@@ -7,6 +7,7 @@
 #ifndef NXMEM_SCRIPTED_BASE_H
 #define NXMEM_SCRIPTED_BASE_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -131,6 +132,8 @@ typedef struct nx_mechanism {
   void (*spoil_sharing)(NxmemSharedMappingVtable *table);
   uint32_t backing_bytes;                                /* of the table, really there; 0: all 72 */
   uint32_t sharing_bytes;                                /* of the table, really there; 0: all 64 */
+  void (*last_release)(nx_allocator *allocator);         /* inside the last release, before it counts */
+  void (*after_drop)(nx_allocator *allocator);           /* inside the first unload report behind it */
   NxmemStatus (*open)(const NxmemAllocatorVtable **out); /* instead of an honest open; NULL: honest */
 } nx_mechanism;
 
@@ -140,6 +143,7 @@ struct nx_allocator {
   const nx_mechanism *row;
   uint64_t mechanism_id;
   NxmemDeviceId device;
+  uint32_t host_minor; /* the negotiated ceiling, as the open request named it */
   const NxmemHostCallbacks *callbacks;
   uint64_t references;
   nx_placed table;
@@ -149,10 +153,18 @@ struct nx_allocator {
   nx_block *queue_last;
   uint64_t queued; /* in the queue, or out of it and not yet completed */
   int draining;
+  int dropped;                             /* after_drop is owed no more */
+  atomic_uint_fast64_t turns;              /* calls that a row counts for itself */
   NxmemVirtualBackingVtable spare_backing; /* a well-formed table for rows that publish one */
 };
 
 extern const nx_mechanism nx_eager; /* scripted_honest.c: allocate, deallocate, structured release */
+
+/* The next of a row's own numbers for an allocator: 0, 1, 2... */
+uint64_t nx_turn(nx_allocator *allocator);
+
+/* Let each allocator that was dropped since the last report do what its row does then. No lock is held. */
+void nx_visit_dropped(void);
 
 /* The same number for each open of a row; not 0. */
 uint64_t nx_mechanism_id(const nx_mechanism *row);

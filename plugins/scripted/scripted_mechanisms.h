@@ -14,11 +14,24 @@ typedef struct nx_row_group {
   uint32_t count;
 } nx_row_group;
 
+/* What most rows begin with: an honest table of our own level. */
+#define NX_HONEST(row_name, flags)                                                                                 \
+  .name = (row_name), .abi_minor = NX_MINOR, .struct_size = NX_ALLOCATOR_BYTES, .table_bytes = NX_ALLOCATOR_BYTES, \
+  .capability_flags = (flags)
+
+/* What rows about queued releases offer: no backing, no sharing, blocks of the heap. */
+#define NX_DEFERRED_CAPS (NX_CAPS | NXMEM_CAP_DEFERRED_RELEASE)
+
 #define NX_ROWS(table) \
   { (table), sizeof(table) / sizeof((table)[0]) }
 
 extern const nx_row_group nx_honest_rows; /* scripted_honest.c: eager and lazy */
 extern const nx_row_group nx_table_rows;  /* scripted_tables.c: tables and opens that are not what they claim */
 extern const nx_row_group nx_answer_rows; /* scripted_answers.c: honest tables whose slots answer falsely */
+extern const nx_row_group
+    nx_callback_rows; /* scripted_callbacks.c: calls into the host, at the right and the wrong time */
+extern const nx_row_group nx_deferred_rows;       /* scripted_deferred.c: queues with a will of their own */
+extern const nx_row_group nx_sticky_rows;         /* scripted_poison.c: never drains */
+extern const nx_row_group nx_self_retaining_rows; /* scripted_poison.c: never ends */
 
 #endif /* NXMEM_SCRIPTED_MECHANISMS_H */

@@ -10,6 +10,8 @@
 
 #include <pthread.h>
 
+#include "scripted_calls.h"
+
 /* Protects the queue, `queued` and `draining` of every allocator, and the tickets. */
 static pthread_mutex_t queues = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t last_ticket;
@@ -87,12 +89,7 @@ static int takes_completions(const nx_allocator *allocator) {
 
 NxmemStatus nx_tell(const nx_allocator *allocator, const NxmemReleaseCompletion *completion) {
   const NxmemHostCallbacks *host = allocator->callbacks;
-  if (!takes_completions(allocator)) return nx_status(NXMEM_STATUS_UNSUPPORTED_CAPABILITY, "nobody to tell");
-  nx_count(NX_PROBE_COMPLETION_CALLS);
-  const NxmemStatus status = host->release_completed(host->host_ctx, completion);
-  nx_note(NX_PROBE_COMPLETION_STATUS, status.code);
-  if (status.code == NXMEM_STATUS_OK) nx_count(NX_PROBE_COMPLETIONS_ACCEPTED);
-  return status;
+  return nx_call_completed(host, host == NULL ? NULL : host->host_ctx, completion);
 }
 
 /* What the host answers changes nothing: the memory is gone. */

@@ -2,7 +2,7 @@
  * scripted_tables.c: mechanisms whose allocator table, or the open that yields it, is not what it claims.
  *
  * Attackers: these are. Each row has one defect, which its name says; `legacy-1-0`, `guard-page-table`,
- * `poisoned-tail` and `ahead` have none: they only punish a host that looks or calls where it must not.
+ * `poisoned-tail`, `ahead`, `ahead-of-host` and `undeclared-slot` have none: they only punish a host that looks or calls where it must not.
  * Promise: where a table is short it really ends there; where its release can be found, the release counts.
  */
 #include <string.h>
@@ -48,6 +48,47 @@ static NxmemStatus open_refuses(const NxmemAllocatorVtable **out) {
   return status;
 }
 
+/* ---- Slots that no host may call -------------------------------------------------------------------------------- */
+
+static NxmemStatus forbidden(void) {
+  nx_count(NX_PROBE_FORBIDDEN_CALLS);
+  return nx_status(NXMEM_STATUS_NOT_IMPLEMENTED, "a slot that was not offered");
+}
+
+static NxmemStatus no_enqueue(void *ctx, const NxmemAllocation *allocation, uint64_t *ticket_out) {
+  (void)ctx, (void)allocation, (void)ticket_out;
+  return forbidden();
+}
+
+static NxmemStatus no_drain(void *ctx, uint64_t max, uint64_t *retired_out) {
+  (void)ctx, (void)max, (void)retired_out;
+  return forbidden();
+}
+
+static NxmemStatus no_pending(void *ctx, uint64_t *count_out) {
+  (void)ctx, (void)count_out;
+  return forbidden();
+}
+
+static NxmemStatus no_release(void *ctx, const NxmemAllocation *allocation, NxmemReleaseOutcome *outcome_out) {
+  (void)ctx, (void)allocation, (void)outcome_out;
+  return forbidden();
+}
+
+static void with_undeclared_slots(NxmemAllocatorVtable *table) {
+  table->enqueue_release = no_enqueue;
+  table->drain_releases = no_drain;
+  table->pending_release_count = no_pending;
+  table->release_allocation = no_release;
+}
+
+/* One minor above what was negotiated. To a host of 1.0 the slot that 1.1 added is out of bounds. */
+static void ahead_of_host(NxmemAllocatorVtable *table) {
+  const nx_allocator *allocator = table->ctx;
+  table->abi_minor = allocator->host_minor + 1u;
+  if (allocator->host_minor == 0u) table->release_allocation = no_release;
+}
+
 #define TABLE(row_name, minor, declared, really, flags)                                         \
   .name = (row_name), .abi_minor = (minor), .struct_size = (declared), .table_bytes = (really), \
   .capability_flags = (flags)
@@ -60,6 +101,10 @@ static const nx_mechanism rows[] = {
     {MINOR_0("guard-page-table", NX_ALLOCATOR_BYTES_0), .place = NX_PLACE_GUARD},
     {TABLE("poisoned-tail", NX_MINOR + 1u, NEWER_BYTES, NEWER_BYTES, NX_CAPS)},
     {TABLE("ahead", NX_MINOR + 1u, NX_ALLOCATOR_BYTES + 8u, NX_ALLOCATOR_BYTES + 8u, NX_CAPS | FROM_THE_FUTURE)},
+    {TABLE("ahead-of-host", NX_MINOR, NX_ALLOCATOR_BYTES + 8u, NX_ALLOCATOR_BYTES + 8u, NX_CAPS),
+     .spoil = ahead_of_host},
+    {TABLE("undeclared-slot", NX_MINOR, NX_ALLOCATOR_BYTES, NX_ALLOCATOR_BYTES, NXMEM_CAP_ALLOCATOR),
+     .spoil = with_undeclared_slots},
 
     /* Sizes. `short-struct` claims minor 1 in the size of minor 0 and, being malformed, creates no state. */
     {TABLE("short-struct", NX_MINOR, NX_ALLOCATOR_BYTES_0, NX_ALLOCATOR_BYTES_0, NX_CAPS), .stateless = 1},

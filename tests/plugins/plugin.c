@@ -161,6 +161,14 @@ size_t readable(const void *address, size_t want) {
   return got;
 }
 
+int writable(void *address) {
+  uint8_t same;
+  const struct iovec here = {&same, 1u};
+  const struct iovec there = {address, 1u};
+  return process_vm_readv(getpid(), &here, 1u, &there, 1u, 0u) == 1 &&
+         process_vm_writev(getpid(), &here, 1u, &there, 1u, 0u) == 1;
+}
+
 /* ---- Rows ------------------------------------------------------------------------------------------------------- */
 
 enum { CASES_MAX = 400 };

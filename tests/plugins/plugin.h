@@ -77,6 +77,9 @@ void assert_status(NxmemStatus status, uint32_t code);
 /* How many of the first `want` bytes at an address can be read. */
 size_t readable(const void *address, size_t want);
 
+/* 1 where a byte may be written; it is written with what it holds. */
+int writable(void *address);
+
 /* Live allocators and allocations as the module reports them, and nothing else. */
 void assert_books(const plugin *p, uint64_t allocators, uint64_t allocations);
 
