@@ -40,7 +40,7 @@ nxmem_verdict nxmem_judge_cost(uint64_t cost, uint64_t offset, uint64_t bytes, u
   return nx_accept();
 }
 
-void nxmem_settle_decommit(uint64_t reported, uint64_t charged, nxmem_decommit *out) {
+void nxmem_settle_decommit(uint64_t reported, uint64_t charged, nxmem_credit *out) {
   const int unknown = reported == NXMEM_UNWRITTEN_COUNT;
   const uint64_t said = unknown ? 0u : reported;
   out->unknown = unknown ? 1u : 0u;

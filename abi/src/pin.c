@@ -43,3 +43,5 @@ uint64_t nxmem_word_unpinned(uint64_t word) {
 }
 
 int nxmem_pin_must_settle(uint64_t word) { return nxmem_word_pins(word) == 1u && has_met(word) == 1u; }
+
+int nxmem_pin_is_alone(uint64_t word) { return nxmem_word_pins(word) == 1u && has_met(word) == 0u; }

@@ -8,6 +8,7 @@
  */
 #include <inttypes.h>
 
+#include "backing.h"
 #include "books.h"
 #include "error.h"
 #include "record.h"
@@ -18,6 +19,7 @@
 typedef struct asking {
   uint64_t bytes;
   uint64_t align;
+  nxmem_allocate_options more;
 } asking;
 
 /*
@@ -42,15 +44,18 @@ static nxmem_result ask(nx_allocator *a, nx_allocation *record, const asking *as
       .device = a->table.device,
       .bytes = asked->bytes,
       .align = asked->align,
-      .committed_ranges = NULL,
-      .committed_range_count = 0,
+      .committed_ranges = asked->more.committed_ranges,
+      .committed_range_count = asked->more.committed_range_count,
   };
   NxmemAllocResult result = {.struct_size = sizeof result,
                              .reserved = 0,
                              .ptr = NULL,
                              .owned_bytes = NXMEM_UNWRITTEN_COUNT,
                              .mapped_bytes = NXMEM_UNWRITTEN_COUNT};
-  const NxmemStatus answer = a->table.allocate(a->table.ctx, &request, &result);
+  const NxmemVirtualBackingVtable *backing = nx_backing_of(a);
+  const NxmemStatus answer = asked->more.committed_range_count == 0
+                                 ? a->table.allocate(a->table.ctx, &request, &result)
+                                 : backing->allocate_committed(backing->ctx, &request, &result);
   NxmemStatus status;
   if (nx_take_answer(&answer, &status) == NXMEM_STATUS_OK) {
     nxmem_alloc_result_take(&result, taken);
@@ -92,18 +97,26 @@ static nxmem_result allocate_entered(nx_allocator *a, nxmem_allocator owner, con
   return allocate_into(a, record, asked, out, error);
 }
 
+static nxmem_result check_committed(const nx_allocator *a, const asking *asked, nxmem_error *error) {
+  const int there = nx_backing_of(a)->allocate_committed != NULL;
+  const nxmem_result r = nx_need_slot(there, "allocate", "virtual_backing.allocate_committed", error);
+  if (r != NXMEM_OK) return r;
+  return nx_check_ranges("allocate", asked->more.committed_ranges, asked->more.committed_range_count, asked->bytes,
+                         error);
+}
+
 nxmem_result nxmem_allocate(nxmem_allocator allocator, uint64_t bytes, uint64_t align,
                             const nxmem_allocate_options *options, nxmem_allocation *out, nxmem_error *error) {
   if (out == NULL) return nx_fail(error, NXMEM_ERR_INVALID_ARGUMENT, "allocate: out is NULL");
   const nxmem_verdict v = nxmem_check_alloc_request(bytes, align);
   if (v.reason != NXMEM_REASON_NONE) return nx_fail_verdict(error, nx_result_of(v), v, "allocate");
-  if (options != NULL && options->committed_range_count != 0)
-    return nx_fail(error, NXMEM_ERR_UNSUPPORTED_CAPABILITY, "allocate: found committed ranges, this host takes none yet");
-  const asking asked = {.bytes = bytes, .align = align};
+  asking asked = {.bytes = bytes, .align = align};
+  if (options != NULL && options->committed_range_count != 0) asked.more = *options;
   nx_allocator *a = NULL;
   nxmem_result r = nx_allocator_enter(allocator, &a, error);
   if (r != NXMEM_OK) return r;
-  r = allocate_entered(a, allocator, &asked, out, error);
+  r = asked.more.committed_range_count == 0 ? NXMEM_OK : check_committed(a, &asked, error);
+  if (r == NXMEM_OK) r = allocate_entered(a, allocator, &asked, out, error);
   nx_allocator_leave(a);
   return r;
 }

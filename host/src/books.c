@@ -68,10 +68,15 @@ int nx_books_refund(nx_allocator *a, nx_allocation *record, uint64_t reported) {
   return split.excess == 0;
 }
 
-void nx_books_quarantine(nx_allocator *a, nx_allocation *record) {
+uint64_t nx_books_owned_of(nx_allocation *record) { return get(&record->owned); }
+uint64_t nx_books_mapped_of(nx_allocation *record) { return get(&record->mapped); }
+
+void nx_books_quarantine_bytes(nx_allocator *a, uint64_t bytes) {
   nx_count(&a->quarantined);
-  nx_add(&a->quarantined_bytes, get(&record->bytes));
+  nx_add(&a->quarantined_bytes, bytes);
 }
+
+void nx_books_quarantine(nx_allocator *a, nx_allocation *record) { nx_books_quarantine_bytes(a, get(&record->bytes)); }
 
 void nx_books_add_live(nx_allocator *a) { atomic_fetch_add(&a->live, 1u); }
 void nx_books_drop_live(nx_allocator *a) { atomic_fetch_sub(&a->live, 1u); }

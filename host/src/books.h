@@ -17,6 +17,10 @@ nxmem_verdict nx_books_charge(nx_allocator *allocator, nx_allocation *record, co
  */
 int nx_books_move(nx_allocator *allocator, nx_allocation *record, uint64_t owned, uint64_t mapped);
 
+/* What a record is charged. The caller owns the record or is a user of it. */
+uint64_t nx_books_owned_of(nx_allocation *record);
+uint64_t nx_books_mapped_of(nx_allocation *record);
+
 /*
  * A record is gone: credit what the plugin reports as unmapped, never more than was charged. 0 where it reported more: a violation, which
  * the caller counts. [any-thread]
@@ -25,6 +29,9 @@ int nx_books_refund(nx_allocator *allocator, nx_allocation *record, uint64_t rep
 
 /* Count a record as quarantined; its charge stays. [any-thread] */
 void nx_books_quarantine(nx_allocator *allocator, nx_allocation *record);
+
+/* The same for something that has no record: a prefix. [any-thread] */
+void nx_books_quarantine_bytes(nx_allocator *allocator, uint64_t bytes);
 
 /* One more, one fewer live allocation. [any-thread] */
 void nx_books_add_live(nx_allocator *allocator);

@@ -20,6 +20,9 @@ typedef enum nx_record {
   NX_RECORD_NAME, /* bytes of a name */
   NX_RECORD_ALLOCATOR,
   NX_RECORD_RESULT,
+  NX_RECORD_RANGE,
+  NX_RECORD_PREFIX,
+  NX_RECORD_COMMIT,
   NX_RECORD_UNLOAD /* the plugin's report, or the host's axis */
 } nx_record;
 

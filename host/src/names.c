@@ -236,6 +236,18 @@ static const field_name allocator_fields[] = {
 static const field_name result_fields[] = {FIELD(NxmemAllocResult, ptr), FIELD(NxmemAllocResult, owned_bytes),
                                            FIELD(NxmemAllocResult, mapped_bytes)};
 
+static const field_name range_fields[] = {{offsetof(NxmemRangeRequest, range.offset), "offset"},
+                                          {offsetof(NxmemRangeRequest, range.bytes), "bytes"}};
+
+static const field_name prefix_fields[] = {
+    FIELD(NxmemSharedPrefixHandle, mechanism_id), FIELD(NxmemSharedPrefixHandle, handle),
+    FIELD(NxmemSharedPrefixHandle, device),       FIELD(NxmemSharedPrefixHandle, committed_physical_bytes),
+    FIELD(NxmemSharedPrefixHandle, mapped_bytes), FIELD(NxmemSharedPrefixHandle, requested_bytes)};
+
+static const field_name commit_fields[] = {FIELD(NxmemSharedPrefixCommitInfo, additional_owned_bytes),
+                                           FIELD(NxmemSharedPrefixCommitInfo, newly_mapped_bytes),
+                                           FIELD(NxmemSharedPrefixCommitInfo, granules)};
+
 static const field_name report_fields[] = {
     FIELD(NxmemUnloadReport, live_allocators), FIELD(NxmemUnloadReport, live_allocations),
     FIELD(NxmemUnloadReport, live_views), FIELD(NxmemUnloadReport, live_capabilities),
@@ -266,6 +278,12 @@ const char *nx_field_name(nx_record record, nxmem_verdict verdict) {
       return LOOK_UP(allocator_fields, verdict.field);
     case NX_RECORD_RESULT:
       return LOOK_UP(result_fields, verdict.field);
+    case NX_RECORD_RANGE:
+      return LOOK_UP(range_fields, verdict.field);
+    case NX_RECORD_PREFIX:
+      return LOOK_UP(prefix_fields, verdict.field);
+    case NX_RECORD_COMMIT:
+      return LOOK_UP(commit_fields, verdict.field);
     case NX_RECORD_UNLOAD:
       return verdict.reason == NXMEM_REASON_HOST_HOLDS ? LOOK_UP(host_axes, verdict.field)
                                                        : LOOK_UP(report_fields, verdict.field);

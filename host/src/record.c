@@ -12,6 +12,7 @@
 
 #include "error.h"
 #include "nxmem/handle.h"
+#include "nxmem/pin.h"
 
 static uint64_t get(_Atomic uint64_t *field) { return atomic_load_explicit(field, memory_order_relaxed); }
 static void put(_Atomic uint64_t *field, uint64_t value) { atomic_store_explicit(field, value, memory_order_relaxed); }
@@ -30,6 +31,8 @@ NxmemAllocation nx_record_describe(nx_allocator *a, nx_allocation *record) {
   return described;
 }
 
+uint64_t nx_record_owner(nx_allocation *record) { return get(&record->owner); }
+
 void nx_record_note(nx_allocation *record, nxmem_allocator owner, uint64_t bytes, uint64_t align) {
   put(&record->owner, owner.id);
   put(&record->bytes, bytes);
@@ -40,6 +43,7 @@ void nx_record_note(nx_allocation *record, nxmem_allocator owner, uint64_t bytes
 }
 
 static nxmem_result refuse_claim(const char *verb, nxmem_verdict v, nxmem_error *error) {
+  if (v.reason == NXMEM_REASON_TOO_MANY_USERS) return nx_fail_verdict(error, NXMEM_ERR_BUSY, v, "%s", verb);
   const nxmem_presence presence = nxmem_presence_of(v);
   if (presence == NXMEM_PRESENCE_LEAVING || presence == NXMEM_PRESENCE_LIVE)
     return nx_fail_verdict(error, NXMEM_ERR_BUSY, v, "%s: another thread is at it", verb);
@@ -88,6 +92,21 @@ nxmem_result nx_record_claim(const nx_naming *naming, nxmem_slot_state to, nx_al
   if (said.reason != NXMEM_REASON_NONE) return refuse_named(naming->verb, said, error);
   if (!nx_slot_move(&record->slot, id, NXMEM_SLOT_LIVE, to)) /* R2 */
     return refuse_claim(naming->verb, nxmem_check_lost_claim(atomic_load(&record->slot.word), id), error);
+  *out = record;
+  return NXMEM_OK;
+}
+
+nxmem_result nx_record_pin(const nx_naming *naming, nx_allocation **out, nxmem_error *error) {
+  const uint64_t id = naming->allocation.id;
+  nx_allocation *record = (nx_allocation *)(void *)nx_table_find(&nx_allocations, id);
+  if (record == NULL) return nx_fail(error, NXMEM_ERR_STALE_HANDLE, "%s: the handle was never issued", naming->verb);
+  uint64_t word = atomic_load(&record->slot.word);
+  do {
+    const nxmem_verdict pin = nxmem_check_pin(word, id);
+    if (pin.reason != NXMEM_REASON_NONE) return refuse_claim(naming->verb, pin, error);
+    const nxmem_verdict said = check_named(record, naming);
+    if (said.reason != NXMEM_REASON_NONE) return refuse_named(naming->verb, said, error);
+  } while (!atomic_compare_exchange_weak(&record->slot.word, &word, nxmem_word_pinned(word)));
   *out = record;
   return NXMEM_OK;
 }

@@ -17,6 +17,9 @@ typedef struct nx_naming {
 /* The allocation as the plugin knows it. The caller owns the record or is a user of it. */
 NxmemAllocation nx_record_describe(nx_allocator *allocator, nx_allocation *record);
 
+/* The handle of the allocator that a record belongs to. [any-thread] */
+uint64_t nx_record_owner(nx_allocation *record);
+
 /* Set a record that the caller has just taken. */
 void nx_record_note(nx_allocation *record, nxmem_allocator owner, uint64_t bytes, uint64_t align);
 
@@ -25,6 +28,12 @@ void nx_record_note(nx_allocation *record, nxmem_allocator owner, uint64_t bytes
  * *out is written on NXMEM_OK only. STALE_HANDLE, WRONG_OWNER, MISMATCH, BUSY, QUARANTINED: nothing changed.
  */
 nxmem_result nx_record_claim(const nx_naming *naming, nxmem_slot_state to, nx_allocation **out, nxmem_error *error);
+
+/*
+ * Pin it instead: one more user of a LIVE word, beside others; what is pinned is claimed by nobody. Given back through the word (nxmem/pin.h). *out is written on
+ * NXMEM_OK only. What nx_record_claim() answers; BUSY where there are as many users as can be counted.
+ */
+nxmem_result nx_record_pin(const nx_naming *naming, nx_allocation **out, nxmem_error *error);
 
 /* Claim a record for its owner, from `state` to RELEASING; 0 where it is in another state or another allocator's. */
 int nx_record_claim_owned(nx_allocation *record, nxmem_allocator owner, nxmem_slot_state state);

@@ -112,12 +112,12 @@ uint64_t nxmem_most_mapped(uint64_t offset, uint64_t bytes);
 nxmem_verdict nxmem_judge_cost(uint64_t cost, uint64_t offset, uint64_t bytes, uint64_t mapped_total);
 
 /* How a reported number of unmapped bytes is credited to an allocation that lives on. */
-typedef struct nxmem_decommit {
+typedef struct nxmem_credit {
   uint64_t credited; /* never above the charge */
   uint64_t left;     /* the charge from now on */
   uint64_t excess;   /* reported beyond the charge: never credited, a violation when not 0 */
   uint32_t unknown;  /* 1: the number was left unwritten, so nothing is credited */
-} nxmem_decommit;
+} nxmem_credit;
 
 /*@ requires out_writable: \valid(out);
     assigns *out;
@@ -137,7 +137,7 @@ typedef struct nxmem_decommit {
       ensures known: out->unknown == 0;
     complete behaviors;
     disjoint behaviors; */
-void nxmem_settle_decommit(uint64_t reported, uint64_t charged, nxmem_decommit *out);
+void nxmem_settle_decommit(uint64_t reported, uint64_t charged, nxmem_credit *out);
 
 /*
  * The charge after the plugin was asked how much of an allocation is committed: its answer, where that is a success

@@ -98,6 +98,12 @@ uint64_t nxmem_word_unpinned(uint64_t word);
     ensures exact: \result == 1 <==> NX_WORD_PINS(word) == 1 && NX_WORD_MET(word) == 1; */
 int nxmem_pin_must_settle(uint64_t word);
 
+/* 1 where there is one pin and no mark: since it was taken away nobody came. */
+/*@ assigns \nothing;
+    ensures boolean: \result == 0 || \result == 1;
+    ensures exact: \result == 1 <==> NX_WORD_PINS(word) == 1 && NX_WORD_MET(word) == 0; */
+int nxmem_pin_is_alone(uint64_t word);
+
 /* The word with, and without, the mark; all else stays. */
 /*@ assigns \nothing;
     ensures exact: \result == word + (1 - NX_WORD_MET(word)) * 2147483648;

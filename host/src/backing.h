@@ -1,0 +1,17 @@
+/* Virtual backing: ranges that are committed and decommitted, and what they are charged. Private to the host. */
+#ifndef NX_BACKING_H
+#define NX_BACKING_H
+
+#include "objects.h"
+
+/* The backing table of an allocator; all its slots are NULL where the capability is not effective. */
+const NxmemVirtualBackingVtable *nx_backing_of(const nx_allocator *allocator);
+
+/* NXMEM_ERR_UNSUPPORTED_CAPABILITY with the slot's name where `there` is 0. */
+nxmem_result nx_need_slot(int there, const char *verb, const char *slot, nxmem_error *error);
+
+/* Judge the ranges that a caller names of an allocation of `size` bytes: few enough, none empty, all inside. INVALID_ARGUMENT. */
+nxmem_result nx_check_ranges(const char *verb, const NxmemByteRange *ranges, uint64_t count, uint64_t size,
+                             nxmem_error *error);
+
+#endif /* NX_BACKING_H */
