@@ -6,6 +6,7 @@
  *   - counters: atomics;
  *   - all other fields are set while the word is ALLOCATING and constant while it is LIVE. Readers pin the object first (nx_*_enter),
  *     except for allocation records, whose fields are relaxed atomics because stale handles may look at any time.
+ * What every call would write is kept in stripes, one to a thread (thread.h): an exclusive stripe is written by plain stores of its only writer.
  */
 #ifndef NX_OBJECTS_H
 #define NX_OBJECTS_H
@@ -15,6 +16,7 @@
 #include "nxmem/enumerate.h"
 #include "nxmem/negotiate.h"
 #include "slots.h"
+#include "thread.h"
 
 typedef _Atomic uint64_t nx_counter;
 
@@ -28,8 +30,11 @@ typedef struct nx_host {
   nx_slot slot;
   nxmem_offer offer;
   nxmem_fetch_mode fetch;
+  nxmem_reclaim_fn reclaim; /* NULL: none */
+  void *reclaim_ctx;
   nx_counter open_plugins;
   nx_counter violations;
+  nxmem_violation latest[NXMEM_VIOLATIONS_KEPT]; /* under the violations' lock; number n stands at (n - 1) modulo their count */
   nx_counter refused_callbacks;
   nx_counter unpaid_debts;
   nx_counter forced_leaks;
@@ -74,6 +79,7 @@ typedef struct nx_module {
   uint64_t references; /* plugin handles; under the module lock */
   nx_counter inside;   /* host calls into this module that no allocator accounts for */
   nx_counter allocators;
+  nx_counter held; /* callback slots of closed allocators that something can still name */
   nx_counter unpaid_debts;
   /* Quarantined allocations of allocators that are closed. */
   nx_counter retained;
@@ -87,7 +93,31 @@ typedef struct nx_plugin {
   _Atomic uint32_t module; /* slot of its module */
 } nx_plugin;
 
-/* RELEASING: closing; users 1 while a closer works on it, 0 while it waits to be tried again. */
+/* What an allocator owes to releases that were queued, and to callbacks. */
+typedef struct nx_deferral {
+  nx_counter shares; /* in the slot: the open allocator's, one for each queued release, one for each callback that runs; the last one frees it */
+  nx_counter queued; /* releases that nothing has settled */
+  nx_counter rounds; /* releases ever queued: sets the word of each round apart from the one before */
+  nx_counter closed; /* not 0: the plugin's release has been or is being called, nothing of this allocator becomes live again */
+  nxmem_pin_source pins; /* pin NULL: none */
+  /* Of its host, which may be gone when a late callback comes. */
+  nxmem_fetch_mode fetch;
+  nxmem_reclaim_fn reclaim;
+  void *reclaim_ctx;
+} nx_deferral;
+
+/* One thread's part of what an allocator counts. */
+typedef struct nx_stripe {
+  _Alignas(64) nx_counter inside; /* host calls in the plugin through this allocator */
+  nx_counter live;                /* modulo 2^64: allocated by this thread, less what it released */
+  nx_counter owned_spare;         /* bytes that nx_allocator.owned counts, and no record: room that this thread may charge alone */
+  nx_counter mapped_spare;
+} nx_stripe;
+
+/*
+ * RELEASING: closing; users 1 while a closer works on it, 0 while it waits to be tried again. QUARANTINED: held, closed with releases still queued; callers find it
+ * gone, completions do not.
+ */
 typedef struct nx_allocator {
   nx_slot slot;
   _Atomic uint32_t module;           /* slot of its module */
@@ -96,21 +126,19 @@ typedef struct nx_allocator {
   NxmemVirtualBackingVtable backing; /* where VIRTUAL_BACKING is effective */
   NxmemSharedMappingVtable sharing;  /* where SHARED_MAPPING is effective */
   uint64_t effective;
-  NxmemHostCallbacks callbacks; /* stays valid for good: the table is never unmapped */
-  nx_counter inside;            /* host calls in the plugin through this allocator */
-  nx_counter live;
+  nx_deferral deferral;
   nx_counter quarantined;
   nx_counter quarantined_bytes;
-  nx_counter owned;
+  nx_counter owned;  /* charged to records, or spare in a stripe: never above NXMEM_TOTAL_MAX */
   nx_counter mapped;
   nx_counter residual; /* part of `mapped` that no live allocation accounts for */
+  nx_stripe stripes[NX_STRIPES];
 } nx_allocator;
 
+/* slot.extra: who owns it and how it is aligned (record.c). 48 bytes: with what the index keeps of it, a live allocation takes less than 64. */
 typedef struct nx_allocation {
   nx_slot slot;
-  _Atomic uint64_t owner; /* handle of its allocator */
   _Atomic uint64_t bytes;
-  _Atomic uint64_t align;
   _Atomic(uint8_t *) ptr;
   _Atomic uint64_t owned;
   _Atomic uint64_t mapped;
@@ -141,6 +169,9 @@ nxmem_result nx_plugin_enter(nxmem_plugin handle, nx_module **out, nxmem_error *
 void nx_plugin_leave(nx_module *module);
 nxmem_result nx_allocator_enter(nxmem_allocator handle, nx_allocator **out, nxmem_error *error);
 void nx_allocator_leave(nx_allocator *allocator);
+
+/* How many calls are inside. Exact once the gate is shut: then the number only falls. */
+uint64_t nx_allocator_inside(nx_allocator *allocator);
 
 /*
  * The code of an answer, read once. *taken gets that code and, where it is a failure, the message; a success carries none worth the

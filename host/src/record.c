@@ -9,6 +9,7 @@
 #include "record.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 
 #include "error.h"
 #include "nxmem/handle.h"
@@ -16,6 +17,56 @@
 
 static uint64_t get(_Atomic uint64_t *field) { return atomic_load_explicit(field, memory_order_relaxed); }
 static void put(_Atomic uint64_t *field, uint64_t value) { atomic_store_explicit(field, value, memory_order_relaxed); }
+
+/*
+ * slot.extra: the owner's slot, the power of two it is aligned to, one flag. The owner's generation need not be kept: an allocator's slot has no other owner while
+ * a record says that it is its.
+ */
+enum { EXTRA_ALIGN_BITS = 6, EXTRA_INDEXED = 1 << 6, EXTRA_OWNER_SHIFT = 8 };
+
+static uint32_t extra_of(nx_allocation *record) {
+  return atomic_load_explicit(&record->slot.extra, memory_order_relaxed);
+}
+static uint32_t owner_slot(nx_allocation *record) { return extra_of(record) >> EXTRA_OWNER_SHIFT; }
+
+uint64_t nx_record_align(nx_allocation *record) { return 1ull << (extra_of(record) % (1u << EXTRA_ALIGN_BITS)); }
+
+uint64_t nx_record_owner(nx_allocation *record) {
+  nx_slot *owner = nx_table_at(&nx_allocators, owner_slot(record));
+  return owner == NULL ? 0u : nx_slot_handle(owner);
+}
+
+int nx_record_is_indexed(nx_allocation *record) { return (extra_of(record) & EXTRA_INDEXED) != 0u; }
+
+void nx_record_set_indexed(nx_allocation *record, int indexed) {
+  const uint32_t without = extra_of(record) & ~(uint32_t)EXTRA_INDEXED;
+  atomic_store_explicit(&record->slot.extra, without | (indexed ? (uint32_t)EXTRA_INDEXED : 0u), memory_order_relaxed);
+}
+
+/* As many numbers as a chunk has records, made when the first of them is asked for. */
+static _Atomic(_Atomic uint32_t *) beside[NX_CHUNKS_MAX];
+
+/* What is no index, because the record is free, leads to some number or none, never out of the tables. */
+uint32_t nx_record_number_beside(nx_allocation *record) {
+  const uint32_t self = record->slot.self, in_chunk = 1u << nx_allocations.chunk_shift;
+  _Atomic uint32_t *numbers = atomic_load_explicit(&beside[self / in_chunk % NX_CHUNKS_MAX], memory_order_acquire);
+  return numbers == NULL ? 0u : atomic_load_explicit(numbers + self % in_chunk, memory_order_relaxed);
+}
+
+_Atomic uint32_t *nx_record_beside(nx_allocation *record) {
+  const uint32_t self = record->slot.self, in_chunk = 1u << nx_allocations.chunk_shift;
+  _Atomic(_Atomic uint32_t *) *chunk = &beside[self / in_chunk];
+  _Atomic uint32_t *numbers = atomic_load_explicit(chunk, memory_order_acquire);
+  if (numbers == NULL) {
+    _Atomic uint32_t *fresh = calloc(in_chunk, sizeof *fresh);
+    if (fresh == NULL) return NULL;
+    if (atomic_compare_exchange_strong(chunk, &numbers, fresh))
+      numbers = fresh;
+    else
+      free((void *)fresh);
+  }
+  return numbers + self % in_chunk;
+}
 
 NxmemAllocation nx_record_describe(nx_allocator *a, nx_allocation *record) {
   const NxmemAllocation described = {
@@ -26,17 +77,15 @@ NxmemAllocation nx_record_describe(nx_allocator *a, nx_allocation *record) {
       .device = a->table.device,
       .ptr = atomic_load_explicit(&record->ptr, memory_order_relaxed),
       .bytes = get(&record->bytes),
-      .align = get(&record->align),
+      .align = nx_record_align(record),
   };
   return described;
 }
 
-uint64_t nx_record_owner(nx_allocation *record) { return get(&record->owner); }
-
 void nx_record_note(nx_allocation *record, nxmem_allocator owner, uint64_t bytes, uint64_t align) {
-  put(&record->owner, owner.id);
+  const uint32_t extra = nxmem_handle_slot(owner.id) << EXTRA_OWNER_SHIFT | (uint32_t)__builtin_ctzll(align);
+  atomic_store_explicit(&record->slot.extra, extra, memory_order_relaxed);
   put(&record->bytes, bytes);
-  put(&record->align, align);
   atomic_store_explicit(&record->ptr, NULL, memory_order_relaxed);
   put(&record->owned, 0);
   put(&record->mapped, 0);
@@ -71,14 +120,14 @@ static nxmem_result refuse_named(const char *verb, nxmem_verdict v, nxmem_error 
 
 /* What the caller says against the record, before the slot is claimed. */
 static nxmem_verdict check_named(nx_allocation *record, const nx_naming *naming) {
-  const nxmem_named said = {.owner = naming->allocator.id,
+  const nxmem_named said = {.owner = nxmem_handle_slot(naming->allocator.id),
                             .address = (uintptr_t)naming->allocation.ptr,
                             .bytes = naming->bytes,
                             .align = naming->align};
-  const nxmem_named books = {.owner = get(&record->owner),
+  const nxmem_named books = {.owner = owner_slot(record),
                              .address = (uintptr_t)atomic_load_explicit(&record->ptr, memory_order_relaxed),
                              .bytes = get(&record->bytes),
-                             .align = get(&record->align)};
+                             .align = nx_record_align(record)};
   return nxmem_check_named(&said, &books);
 }
 
@@ -114,7 +163,7 @@ nxmem_result nx_record_pin(const nx_naming *naming, nx_allocation **out, nxmem_e
 /* The word is read before the owner and swapped as it was read: between the two the slot may have been freed and handed to somebody else. */
 int nx_record_claim_owned(nx_allocation *record, nxmem_allocator owner, nxmem_slot_state state) {
   const uint64_t word = atomic_load(&record->slot.word);
-  if (!nxmem_is_owned(word, state, get(&record->owner), owner.id)) return 0;
+  if (!nxmem_is_owned(word, state, owner_slot(record), nxmem_handle_slot(owner.id))) return 0;
   const uint64_t handle = nxmem_handle_make(record->slot.self, nxmem_word_generation(word));
   return nx_slot_move(&record->slot, handle, state, NXMEM_SLOT_RELEASING);
 }

@@ -20,6 +20,21 @@ NxmemAllocation nx_record_describe(nx_allocator *allocator, nx_allocation *recor
 /* The handle of the allocator that a record belongs to. [any-thread] */
 uint64_t nx_record_owner(nx_allocation *record);
 
+/*
+ * A number beside a record, for what queues its release: 0 at first, and whatever was stored there last. NULL: no memory. Asked for before it can be needed.
+ * [any-thread] [blocks: malloc]
+ */
+_Atomic uint32_t *nx_record_beside(nx_allocation *record);
+
+/* That number as it is; 0 where none was ever asked for. [any-thread] */
+uint32_t nx_record_number_beside(nx_allocation *record);
+
+/* Is it in the index of addresses? Changed by the record's owner only. */
+int nx_record_is_indexed(nx_allocation *record);
+void nx_record_set_indexed(nx_allocation *record, int indexed);
+
+uint64_t nx_record_align(nx_allocation *record);
+
 /* Set a record that the caller has just taken. */
 void nx_record_note(nx_allocation *record, nxmem_allocator owner, uint64_t bytes, uint64_t align);
 

@@ -16,8 +16,8 @@
 /* First member of every object that lives in a table. */
 typedef struct nx_slot {
   _Atomic uint64_t word;
-  _Atomic uint32_t next; /* free list: index + 1 */
-  uint32_t self;         /* its index; constant */
+  _Atomic uint32_t self;  /* its index; on the free list the next one's index + 1 */
+  _Atomic uint32_t extra; /* the object's own, whatever it needs 32 bits for */
 } nx_slot;
 
 enum { NX_CHUNKS_MAX = 4096 };
@@ -25,14 +25,18 @@ enum { NX_CHUNKS_MAX = 4096 };
 /* Statically initialised with NX_TABLE; grows by whole chunks. */
 typedef struct nx_table {
   const size_t object_bytes;
+  const size_t alignment;
   const uint32_t chunk_shift; /* objects per chunk = 2^chunk_shift */
+  const int cached;           /* each thread keeps a few free slots of its own (thread.h); at most one table of the process */
   _Atomic(unsigned char *) chunks[NX_CHUNKS_MAX];
   _Atomic uint64_t free_head; /* tag * 2^32 + (index + 1); the tag makes each head unique */
   _Atomic uint32_t count;     /* slots ever made */
 } nx_table;
 
 #define NX_TABLE(type, shift) \
-  { .object_bytes = sizeof(type), .chunk_shift = (shift) }
+  { .object_bytes = sizeof(type), .alignment = _Alignof(type), .chunk_shift = (shift) }
+#define NX_TABLE_CACHED(type, shift) \
+  { .object_bytes = sizeof(type), .alignment = _Alignof(type), .chunk_shift = (shift), .cached = 1 }
 
 /*
  * Take a free slot off the list: it is the caller's alone, and its word still says FREE, so that no lookup accepts it before its fields are
@@ -42,6 +46,12 @@ nx_slot *nx_table_take(nx_table *table);
 
 /* Make a slot free with its next generation (or retire it). The caller owns the slot, whatever its word says. [any-thread] */
 void nx_table_give(nx_table *table, nx_slot *slot);
+
+/* Take up to `room` free slots off the shared list, or make them; 0 where there is neither. Their words say FREE. [any-thread] [blocks: malloc] */
+uint32_t nx_table_take_some(nx_table *table, nx_slot **out, uint32_t room);
+
+/* Put free slots back on the shared list. [any-thread] */
+void nx_table_put_back(nx_table *table, nx_slot *const *slots, uint32_t count);
 
 /* The slot at an index that was once made, or NULL. [any-thread] */
 nx_slot *nx_table_at(nx_table *table, uint32_t index);

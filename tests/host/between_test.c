@@ -379,7 +379,7 @@ static uint64_t seen_inside;
 static uint64_t counted_inside(void) {
   uint64_t sum = 0;
   for (uint32_t i = 0; i < atomic_load(&nx_allocators.count); i++)
-    sum += atomic_load(&((nx_allocator *)(void *)nx_table_at(&nx_allocators, i))->inside);
+    sum += nx_allocator_inside((nx_allocator *)(void *)nx_table_at(&nx_allocators, i));
   for (uint32_t i = 0; i < atomic_load(&nx_modules.count); i++) sum += atomic_load(&nx_module_at(i)->inside);
   return sum;
 }

@@ -7,6 +7,7 @@
  * and the next try works.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,10 +20,12 @@ void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
 void *__real_realloc(void *block, size_t size);
 char *__real_strdup(const char *text);
+int __real_posix_memalign(void **out, size_t alignment, size_t size);
 void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *block, size_t size);
 char *__wrap_strdup(const char *text);
+int __wrap_posix_memalign(void **out, size_t alignment, size_t size);
 
 static struct {
   int armed;
@@ -40,6 +43,9 @@ static int starved(void) {
 void *__wrap_malloc(size_t size) { return starved() ? NULL : __real_malloc(size); }
 void *__wrap_calloc(size_t count, size_t size) { return starved() ? NULL : __real_calloc(count, size); }
 void *__wrap_realloc(void *block, size_t size) { return starved() ? NULL : __real_realloc(block, size); }
+int __wrap_posix_memalign(void **out, size_t alignment, size_t size) {
+  return starved() ? ENOMEM : __real_posix_memalign(out, alignment, size);
+}
 char *__wrap_strdup(const char *text) { return starved() ? NULL : __real_strdup(text); }
 
 /* ---- A whole life, step by step ---------------------------------------------------------------------------------- */
