@@ -119,3 +119,25 @@ nxmem_enqueue_fate nxmem_judge_enqueue(uint32_t status_code, uint64_t ticket, ui
   if (status_code != NXMEM_STATUS_OK) return NXMEM_ENQUEUE_LIVE;
   return ticket == NXMEM_UNWRITTEN_COUNT ? NXMEM_ENQUEUE_QUARANTINED : NXMEM_ENQUEUE_QUEUED;
 }
+
+/*@ assigns \nothing;
+    ensures exact: \result == NX_LEAST(a, b); */
+static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+uint64_t nxmem_retired(uint64_t reported, uint64_t max, uint64_t queued) { return least(reported, least(max, queued)); }
+
+nxmem_verdict nxmem_check_retired(uint64_t reported, uint64_t max, uint64_t queued) {
+  const uint64_t most = least(max, queued);
+  if (reported > most) return nx_verdict(NXMEM_REASON_TOO_MANY_RETIRED, 0u, reported, most);
+  return nx_accept();
+}
+
+nxmem_verdict nxmem_check_pending(uint64_t count) {
+  if (count == NXMEM_UNWRITTEN_COUNT) return nx_verdict(NXMEM_REASON_COUNT_UNWRITTEN, 0u, count, 0u);
+  return nx_accept();
+}
+
+int nxmem_drain_goes_on(uint32_t passes, uint64_t before, uint64_t after) {
+  if (passes >= NXMEM_DRAIN_PASSES || after == 0u) return 0;
+  return passes == 0u || after < before;
+}

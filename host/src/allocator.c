@@ -11,11 +11,13 @@
 
 #include "books.h"
 #include "callbacks.h"
+#include "deferred.h"
 #include "error.h"
 #include "nxmem/capability.h"
 #include "nxmem/identity.h"
 #include "nxmem/prefix.h"
 #include "objects.h"
+#include "violations.h"
 
 /* One opening in progress. */
 typedef struct opening {
@@ -25,6 +27,7 @@ typedef struct opening {
   const nxmem_open_options *options;
   nxmem_error *error;
   nx_allocator *allocator;
+  const NxmemHostCallbacks *callbacks; /* as the plugin sees them */
   uint32_t declared_minor;
   int debt_known; /* allocator->table came from the plugin and says how to release */
 } opening;
@@ -67,7 +70,7 @@ static nxmem_result find_factory(opening *o) {
 }
 
 static nxmem_result violation(opening *o, nxmem_verdict v, nx_record record, const char *what) {
-  nx_count(&o->host->violations);
+  nx_violation_of_host(o->host, o->allocator->table.mechanism_id, v);
   return nx_fail_in(o->error, nx_result_of(v), v, (nx_context){.record = record}, "open %s: %s", o->options->mechanism,
                     what);
 }
@@ -79,7 +82,7 @@ static nxmem_result ask(opening *o, const NxmemAllocatorVtable **table_out) {
       .abi_minor = o->module->agreed.agreed_minor,
       .device = o->factory->table.device,
       .required_capability_flags = o->options->required_capability_flags | NXMEM_CAP_ALLOCATOR,
-      .callbacks = &o->allocator->callbacks,
+      .callbacks = o->callbacks,
   };
   const NxmemAllocatorVtable *volatile published = NULL;
   const NxmemStatus answer =
@@ -167,13 +170,15 @@ static void pay_debt(opening *o) {
   nx_error_append(o->error, "; the plugin opened something whose release cannot be found: its module stays mapped");
 }
 
-static void reset(nx_allocator *a, const nx_module *module) {
+/* Its callback table; a callback may come at once. */
+static const NxmemHostCallbacks *reset(nx_allocator *a, const nx_module *module, const nxmem_pin_source *pins) {
   atomic_store_explicit(&a->module, module->slot.self, memory_order_relaxed);
   atomic_store_explicit(&a->host, module->host, memory_order_relaxed);
   memset(&a->table, 0, sizeof a->table);
   a->effective = 0;
   nx_books_reset(a);
-  nx_callbacks_fill(a, module->agreed.agreed_minor);
+  nx_deferral_reset(a, pins);
+  return nx_callbacks_fill(a, module->agreed.agreed_minor);
 }
 
 static nxmem_result open_into_slot(opening *o) {
@@ -194,11 +199,11 @@ static nxmem_result open_pinned(nx_module *module, const nxmem_open_options *opt
   o.allocator = (nx_allocator *)(void *)nx_table_take(&nx_allocators);
   if (o.allocator == NULL)
     return nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "open %s: no room for another allocator", options->mechanism);
-  reset(o.allocator, module);
+  o.callbacks = reset(o.allocator, module, options->pins);
   nx_slot_set(&o.allocator->slot, NXMEM_SLOT_ALLOCATING);
   r = open_into_slot(&o);
   if (r != NXMEM_OK) {
-    nx_table_give(&nx_allocators, &o.allocator->slot);
+    nx_share_give(o.allocator);
     return r;
   }
   atomic_fetch_add(&module->allocators, 1u);
@@ -210,6 +215,8 @@ static nxmem_result open_pinned(nx_module *module, const nxmem_open_options *opt
 static nxmem_result check_options(const nxmem_open_options *options, const nxmem_allocator *out, nxmem_error *error) {
   if (options == NULL || options->mechanism == NULL || out == NULL)
     return nx_fail(error, NXMEM_ERR_INVALID_ARGUMENT, "open allocator: options, options->mechanism or out is NULL");
+  if (options->pins != NULL && (options->pins->pin == NULL || options->pins->unpin == NULL))
+    return nx_fail(error, NXMEM_ERR_INVALID_ARGUMENT, "open %s: options->pins lacks pin or unpin", options->mechanism);
   const uint64_t unknown = options->required_capability_flags & ~(uint64_t)NXMEM_CAPS_KNOWN;
   if (unknown != 0)
     return nx_fail(error, NXMEM_ERR_INVALID_ARGUMENT, "open %s: required capability bits 0x%" PRIx64 " do not exist",

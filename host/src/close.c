@@ -2,13 +2,15 @@
  * close.c: closing an allocator: exactly one release, never under a call, never a wait.
  *
  * Attackers: callers that close twice, from two threads, or from inside a plugin's slot; a plugin that keeps allocations back.
- * Promise: the gate shuts before the count is read; what cannot be handed back is quarantined and stays charged to the module.
+ * Promise: the gate shuts before the count is read; what cannot be handed back is quarantined and stays charged to the module; the slot goes to
+ * nobody else while a queued release or a callback can name it.
  *
  * C1 to C3 are the steps of proofs/models/close_completion.pml.
  */
 #include <inttypes.h>
 
 #include "books.h"
+#include "deferred.h"
 #include "error.h"
 #include "nxmem/handle.h"
 #include "objects.h"
@@ -33,33 +35,44 @@ static nxmem_result busy(uint64_t n, const char *what, nxmem_error *error) {
   return NXMEM_ERR_BUSY;
 }
 
-/* Books that outlive the allocator: what the plugin never gave back. */
-static void retain_quarantine(nx_allocator *a, nx_module *module) {
-  nx_add(&module->retained, atomic_load(&a->quarantined));
-  nx_add(&module->retained_bytes, atomic_load(&a->quarantined_bytes));
-  nx_add(&module->retained_owned, nx_books_owned(a));
-  /* `residual` is what gone allocations left mapped: it goes with the allocator's own state. */
-  nx_add(&module->retained_mapped, nx_books_mapped(a) - nx_books_residual(a));
+static nxmem_result back_out(nx_allocator *a, uint64_t live, nxmem_error *error) {
+  atomic_store(&a->deferral.closed, 0);
+  nx_slot_set(&a->slot, NXMEM_SLOT_LIVE);
+  return busy(live, "live allocations", error);
 }
 
+/*
+ * From here on the slot is the shares': whoever gives up the last one frees it. It is held before its records are looked through: a completion that quarantines
+ * one meanwhile sees that, or its record is found. The module counts it as held before it no longer counts it as an allocator.
+ */
+static void hold(nx_allocator *a, nx_module *module) {
+  atomic_fetch_add(&module->held, 1u);
+  nx_slot_set(&a->slot, NXMEM_SLOT_QUARANTINED);
+  nx_release_forget_quarantined(a);
+  nx_share_give(a); /* C3 */
+  atomic_fetch_sub(&module->allocators, 1u);
+}
+
+/*
+ * Live ones first, so that nothing is drained for a close that cannot be. Draining may bring some back; those that come back behind the mark are quarantined
+ * (deferred.c, may_revive).
+ */
 static nxmem_result close_claimed(nx_allocator *a, uint32_t flags, nxmem_error *error) {
-  const uint64_t inside = atomic_load(&a->inside);
+  const int hand_back = (flags & NXMEM_CLOSE_RELEASE_LIVE) != 0;
+  const uint64_t inside = nx_allocator_inside(a);
   if (inside != 0) {
     nx_slot_set(&a->slot, NXMEM_SLOT_RELEASING);
     return busy(inside, "calls inside the plugin", error);
   }
-  if ((flags & NXMEM_CLOSE_RELEASE_LIVE) != 0) nx_release_all(a);
+  if (hand_back) nx_release_all(a);
+  if (nx_books_live(a) != 0) return back_out(a, nx_books_live(a), error);
+  nx_deferred_drain_all(a);
+  (void)atomic_exchange(&a->deferral.closed, 1u); /* C2 */
+  if (hand_back) nx_release_all(a);
   const uint64_t live = nx_books_live(a);
-  if (live != 0) {
-    nx_slot_set(&a->slot, NXMEM_SLOT_LIVE);
-    return busy(live, "live allocations", error);
-  }
-  nx_module *module = nx_module_at(atomic_load_explicit(&a->module, memory_order_relaxed));
-  a->table.release(a->table.ctx); /* C2 */
-  nx_release_forget_quarantined(a);
-  retain_quarantine(a, module);
-  nx_table_give(&nx_allocators, &a->slot); /* C3: nothing is queued, so the closer's share of the slot is the last */
-  atomic_fetch_sub(&module->allocators, 1u);
+  if (live != 0) return back_out(a, live, error);
+  a->table.release(a->table.ctx);
+  hold(a, nx_module_at(atomic_load_explicit(&a->module, memory_order_relaxed)));
   return NXMEM_OK;
 }
 

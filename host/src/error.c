@@ -97,6 +97,7 @@ static style style_of(uint32_t reason) {
     case NXMEM_REASON_TOTAL_TOO_LARGE:
     case NXMEM_REASON_REPORT_SHORT:
     case NXMEM_REASON_TOO_MANY:
+    case NXMEM_REASON_TOO_MANY_RETIRED:
     case NXMEM_REASON_OFFSET_OUTSIDE:
     case NXMEM_REASON_BYTES_OUTSIDE:
     case NXMEM_REASON_TOO_MANY_USERS:
@@ -128,6 +129,8 @@ static style style_of(uint32_t reason) {
     case NXMEM_REASON_NULL_ADDRESS:
     case NXMEM_REASON_ZERO_BYTES:
     case NXMEM_REASON_REPORT_UNWRITTEN:
+    case NXMEM_REASON_TICKET_UNWRITTEN:
+    case NXMEM_REASON_COUNT_UNWRITTEN:
     case NXMEM_REASON_NO_PREFIX_HANDLE:
       return NUMBERLESS;
     default:
@@ -139,7 +142,8 @@ static style style_of(uint32_t reason) {
 static int is_unwritten(nxmem_verdict v) {
   if (v.reason == NXMEM_REASON_MAJOR_OUT_OF_RANGE) return v.found == 0;
   return v.found == UINT64_MAX && (v.reason == NXMEM_REASON_TOTAL_TOO_LARGE || v.reason == NXMEM_REASON_TOO_MANY ||
-                                   v.reason == NXMEM_REASON_MORE_THAN_POSSIBLE);
+                                   v.reason == NXMEM_REASON_MORE_THAN_POSSIBLE ||
+                                   v.reason == NXMEM_REASON_TOO_MANY_RETIRED);
 }
 
 static void line_bound(line *l, nxmem_verdict v) {

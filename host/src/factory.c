@@ -15,6 +15,7 @@
 #include "nxmem/name.h"
 #include "nxmem/outcome.h"
 #include "nxmem/prefix.h"
+#include "violations.h"
 
 /* Room behind the 64 entries offered, so that a plugin that writes a little too far hits nothing of the host's. */
 enum { SPARE_ENTRIES = 64 };
@@ -119,7 +120,7 @@ static nxmem_verdict judge_factory(listing *l, nx_factory *factory, int *leave_o
 
 /* The core says of a name only which byte of it offends; of a table, which field. */
 static nxmem_result refuse_factory(listing *l, uint32_t index, nxmem_verdict v, nx_record record) {
-  nx_count(&l->host->violations);
+  nx_violation_of_host(l->host, 0, v);
   return nx_fail_in(l->error, nx_result_of(v), v, (nx_context){.record = record},
                     "load %s: enumerate: factory %" PRIu32 "%s", l->path, index,
                     record == NX_RECORD_NAME ? ", name" : "");
@@ -154,7 +155,7 @@ static nxmem_result refuse_same_name(listing *l, uint32_t index, uint32_t first)
   const nxmem_verdict v = {.reason = NXMEM_REASON_SAME_NAME, .field = 0, .found = index, .needed = first};
   char device[NX_DEVICE_TEXT];
   nx_device_text(l->owned[first].table.device, device);
-  nx_count(&l->host->violations);
+  nx_violation_of_host(l->host, 0, v);
   return nx_fail_in(l->error, nx_result_of(v), v, (nx_context){.record = NX_RECORD_SAID},
                     "load %s: enumerate: factories %" PRIu32 " and %" PRIu32 " are both named \"%s\" on %s", l->path,
                     first, index, (const char *)l->owned[first].name, device);
@@ -173,7 +174,7 @@ static nxmem_result judge_names(listing *l) {
 /* Of the list as a whole: the verdict's field is an index here. */
 static nxmem_result refuse_list(listing *l, nxmem_verdict v) {
   const nx_context said = {.record = NX_RECORD_SAID};
-  nx_count(&l->host->violations);
+  nx_violation_of_host(l->host, 0, v);
   if (v.reason == NXMEM_REASON_NULL_POINTER)
     return nx_fail_in(l->error, NXMEM_ERR_CONTRACT, v, said, "load %s: enumerate: entry %" PRIu32 " is NULL", l->path,
                       v.field);

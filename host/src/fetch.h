@@ -7,13 +7,15 @@
 #include "nxmem.h"
 #include "nxmem/verdict.h"
 
-/* A large enough, aligned home for the snapshot of any table. */
+/* A large enough, aligned home for the snapshot of any table or record. */
 typedef union nx_snapshot {
   NxmemAllocatorVtable allocator;
   NxmemAllocatorFactoryVtable factory;
   NxmemVirtualBackingVtable backing;
   NxmemSharedMappingVtable sharing;
-  unsigned char bytes[sizeof(NxmemAllocatorVtable)];
+  NxmemReclaimRequest reclaim;
+  NxmemReleaseCompletion completion;
+  unsigned char bytes[sizeof(NxmemReleaseCompletion)];
 } nx_snapshot;
 
 /* 1 where this system lets the guarded mode work. Decides once which of its two ways is used. [any-thread] */
@@ -28,7 +30,7 @@ size_t nx_fetch_by_memfd(void *out, const void *src, size_t bytes);
 size_t nx_fetch_guarded(void *out, const void *src, size_t bytes);
 
 /*
- * Where the core may read a table: in the guarded mode the snapshot, filled once and zero beyond what was readable; in the direct mode plugin memory itself.
+ * Where the core may read a table or a record: in the guarded mode the snapshot, filled once and zero beyond what was readable; in the direct mode plugin memory itself.
  *
  * full      our size of that table, at most sizeof(nx_snapshot).
  * view_out  written only on NXMEM_REASON_NONE.

@@ -11,17 +11,19 @@
 #include <string.h>
 
 #include "books.h"
+#include "deferred.h"
 #include "error.h"
 #include "nxmem/count.h"
 #include "nxmem/outcome.h"
 #include "nxmem/unload.h"
+#include "violations.h"
 
 uint64_t nx_module_allocations(nx_module *module) {
   uint64_t n = atomic_load(&module->retained);
   const uint32_t count = atomic_load(&nx_allocators.count);
   for (uint32_t i = 0; i < count; i++) {
     nx_allocator *a = (nx_allocator *)(void *)nx_table_at(&nx_allocators, i);
-    if (!nxmem_is_open(atomic_load(&a->slot.word))) continue;
+    if (!nxmem_is_open(atomic_load(&a->slot.word)) && !nx_is_held(a)) continue;
     if (atomic_load_explicit(&a->module, memory_order_relaxed) != module->slot.self) continue;
     n = nxmem_count_add(n, nx_books_live(a));
     n = nxmem_count_add(n, atomic_load(&a->quarantined));
@@ -46,11 +48,11 @@ static void prefill(NxmemUnloadReport *report) {
 static nxmem_host_tally take_tally(nx_module *module) {
   nxmem_host_tally tally;
   tally.calls_inside = atomic_load(&module->inside);
+  /* In this order: one that closes is held before it is no allocator any more, and leaves its quarantine with the module before it is no longer held. */
   tally.allocators = atomic_load(&module->allocators);
-  tally.allocations =
-      nx_module_allocations(module); /* after allocators: a closing one leaves its quarantine with the module first */
+  tally.held_slots = atomic_load(&module->held);
+  tally.allocations = nx_module_allocations(module);
   tally.unpaid_debts = atomic_load(&module->unpaid_debts);
-  tally.held_slots = 0;
   return tally;
 }
 
@@ -77,7 +79,7 @@ nxmem_verdict nx_gate_ask(nx_module *module, nxmem_unload_info *info) {
   info->plugin_status = nx_take_answer(&answer, &status);
   nxmem_unload_report_take(&report, &info->plugin);
   const nxmem_verdict v = nxmem_judge_unload(info->plugin_status, &info->plugin, &tally);
-  if (nxmem_report_is_broken(v.reason)) nx_count(&nx_host_of(module->host)->violations);
+  if (nxmem_report_is_broken(v.reason)) nx_violation_of_host(nx_host_of(module->host), 0, v);
   info->reason = v.reason;
   info->axis = v.field;
   return v;

@@ -15,7 +15,7 @@ nxmem_verdict nx_gate_ask(nx_module *module, nxmem_unload_info *info);
 nxmem_result nx_gate_refuse(const nx_module *module, const nxmem_unload_info *info, nxmem_verdict verdict,
                             nxmem_error *error);
 
-/* Live and quarantined allocations of a module's open allocators, and what closed ones left. */
+/* Live and quarantined allocations of a module's open and held allocators, and what closed ones left. */
 uint64_t nx_module_allocations(nx_module *module);
 
 #endif /* NX_GATE_H */

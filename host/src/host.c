@@ -7,13 +7,16 @@
 #include <inttypes.h>
 
 #include "books.h"
+#include "callback_pages.h"
 #include "callbacks.h"
+#include "deferred.h"
 #include "error.h"
 #include "fork.h"
 #include "gate.h"
 #include "nxmem/capability.h"
 #include "nxmem/count.h"
 #include "objects.h"
+#include "violations.h"
 
 void nxmem_host_options_default(nxmem_host_options *options) {
   if (options == NULL) return;
@@ -60,6 +63,11 @@ nxmem_result nxmem_host_create(const nxmem_host_options *options, nxmem_host *ou
   const nxmem_result checked = check_options(&chosen, error);
   if (checked != NXMEM_OK) return checked;
   nx_fork_watch();
+  if (!nx_callback_pages_make())
+    return nx_fail(
+        error, NXMEM_ERR_OUT_OF_MEMORY,
+        "create host: neither memfd_create nor a second mapping of shared memory works here, so plugins could write to "
+        "the host's callback tables");
 
   nx_host *host = (nx_host *)(void *)nx_table_take(&nx_hosts);
   if (host == NULL) return nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "create host: no room for another host");
@@ -67,9 +75,10 @@ nxmem_result nxmem_host_create(const nxmem_host_options *options, nxmem_host *ou
   host->offer.range = chosen.range;
   host->offer.capability_flags = chosen.capability_flags & nxmem_caps_at(chosen.range.minor_max);
   host->fetch = chosen.fetch;
+  host->reclaim = chosen.reclaim;
+  host->reclaim_ctx = chosen.reclaim_ctx;
   /* `open_plugins` is not reset: it is 0, but for a stale handle that is counting itself in and out at this very moment. */
-  atomic_store(&host->violations, 0);
-  atomic_store(&host->refused_callbacks, 0);
+  nx_violations_reset(host);
   atomic_store(&host->unpaid_debts, 0);
   atomic_store(&host->forced_leaks, 0);
   out->id = nx_slot_handle(&host->slot);
@@ -83,9 +92,12 @@ static void count_allocators(uint64_t host, nxmem_host_counts *out) {
   const uint32_t count = atomic_load(&nx_allocators.count);
   for (uint32_t i = 0; i < count; i++) {
     nx_allocator *a = (nx_allocator *)(void *)nx_table_at(&nx_allocators, i);
-    if (!nxmem_is_open(atomic_load(&a->slot.word))) continue;
+    const int held = nx_is_held(a);
+    if (!nxmem_is_open(atomic_load(&a->slot.word)) && !held) continue;
     if (atomic_load_explicit(&a->host, memory_order_relaxed) != host) continue;
-    out->open_allocators++;
+    out->held_slots += held;
+    out->open_allocators += !held;
+    add(&out->queued_releases, &a->deferral.queued);
     out->live_allocations = nxmem_count_add(out->live_allocations, nx_books_live(a));
     add(&out->quarantined, &a->quarantined);
     add(&out->quarantined_bytes, &a->quarantined_bytes);

@@ -15,6 +15,7 @@
 #include "factory.h"
 #include "gate.h"
 #include "image.h"
+#include "violations.h"
 
 /* A leaf: protects which file is which module, and references. Never held across plugin code or the loader. */
 static pthread_mutex_t module_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -46,7 +47,7 @@ static nxmem_result refuse_answer(nx_host *host, const NxmemNegotiateResponse *a
                                   const char *path, nxmem_error *error) {
   static const nx_context context = {NX_RECORD_RESPONSE,
                                      "the plugin's answer breaks the contract: report it to its author"};
-  nx_count(&host->violations);
+  nx_violation_of_host(host, 0, v);
   return nx_fail_in(error, NXMEM_ERR_NEGOTIATION, v, context, "load %s: negotiate%s", path,
                     is_blank(&answer->plugin_range) ? ", plugin_range was left unwritten" : "");
 }
@@ -124,6 +125,7 @@ static void reset(nx_module *module, uint64_t host, const nx_file_identity *file
   module->references = 1;
   /* `inside` is not reset: a stale handle may be counting itself in and out at this very moment. */
   atomic_store(&module->allocators, 0);
+  atomic_store(&module->held, 0);
   atomic_store(&module->unpaid_debts, 0);
   atomic_store(&module->retained, 0);
   atomic_store(&module->retained_bytes, 0);

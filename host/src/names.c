@@ -160,6 +160,12 @@ const char *nxmem_reason_text(uint32_t reason) {
       return "the allocation's release is not outstanding";
     case NXMEM_REASON_OTHER_TICKET:
       return "the ticket is another release's";
+    case NXMEM_REASON_TICKET_UNWRITTEN:
+      return "no ticket was written";
+    case NXMEM_REASON_TOO_MANY_RETIRED:
+      return "more releases retired than there can be";
+    case NXMEM_REASON_COUNT_UNWRITTEN:
+      return "the count was left unwritten";
     case NXMEM_REASON_TOO_MANY:
       return "more factories reported than a plugin may publish";
     case NXMEM_REASON_LISTED_TWICE:

@@ -55,7 +55,7 @@ static nxmem_verdict over_refund(uint64_t reported, uint64_t charged) {
   return (nxmem_verdict){.reason = NXMEM_REASON_TOTAL_TOO_LARGE, .field = 0, .found = reported, .needed = charged};
 }
 
-void nx_release_settle(nx_allocator *a, nx_allocation *record, const nx_release_answer *answer) {
+void nx_release_finish(nx_allocator *a, nx_allocation *record, const nx_release_answer *answer) {
   if (nxmem_final_fate(answer->fate) == NXMEM_FATE_GONE) {
     if (!nx_books_refund(a, record, answer->reported))
       nx_violation(a, over_refund(answer->reported, atomic_load_explicit(&record->mapped, memory_order_relaxed)));
@@ -64,6 +64,10 @@ void nx_release_settle(nx_allocator *a, nx_allocation *record, const nx_release_
     nx_books_quarantine(a, record);
     nx_slot_set(&record->slot, NXMEM_SLOT_QUARANTINED); /* the record stays until the allocator closes */
   }
+}
+
+void nx_release_settle(nx_allocator *a, nx_allocation *record, const nx_release_answer *answer) {
+  nx_release_finish(a, record, answer);
   nx_books_drop_live(a);
 }
 
@@ -115,13 +119,15 @@ nxmem_result nxmem_release(nxmem_allocator allocator, nxmem_allocation allocatio
   return r;
 }
 
-void nx_release_forget_quarantined(nx_allocator *a) {
+void nx_release_forget(nx_allocator *a, nx_allocation *record) {
   const nxmem_allocator owner = {nx_slot_handle(&a->slot)};
+  if (nx_record_claim_owned(record, owner, NXMEM_SLOT_QUARANTINED)) nx_table_give(&nx_allocations, &record->slot);
+}
+
+void nx_release_forget_quarantined(nx_allocator *a) {
   const uint32_t count = atomic_load(&nx_allocations.count);
-  for (uint32_t i = 0; i < count; i++) {
-    nx_allocation *record = (nx_allocation *)(void *)nx_table_at(&nx_allocations, i);
-    if (nx_record_claim_owned(record, owner, NXMEM_SLOT_QUARANTINED)) nx_table_give(&nx_allocations, &record->slot);
-  }
+  for (uint32_t i = 0; i < count; i++)
+    nx_release_forget(a, (nx_allocation *)(void *)nx_table_at(&nx_allocations, i));
 }
 
 void nx_release_all(nx_allocator *a) {

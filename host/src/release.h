@@ -22,11 +22,17 @@ void nx_release_ask(nx_allocator *allocator, nx_allocation *record, nx_release_a
  */
 void nx_release_settle(nx_allocator *allocator, nx_allocation *record, const nx_release_answer *answer);
 
+/* The same for a record that is not counted as live: its release was queued. */
+void nx_release_finish(nx_allocator *allocator, nx_allocation *record, const nx_release_answer *answer);
+
 /*
  * Hand every live allocation of an allocator back to the plugin; what it refuses is quarantined. The allocator's gate is shut and nobody
  * is inside. [runs plugin code]
  */
 void nx_release_all(nx_allocator *allocator);
+
+/* Give one back. Nothing where it is not one of theirs, or another thread does. */
+void nx_release_forget(nx_allocator *allocator, nx_allocation *record);
 
 /* Give back the records of an allocator's quarantined allocations: it is closing, and its books stay with the module. */
 void nx_release_forget_quarantined(nx_allocator *allocator);

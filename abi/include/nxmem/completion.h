@@ -5,7 +5,7 @@
  * ticket of its own invention, hands over a short record or rewrites it while it is judged; one that fails an enqueue
  * it has completed.
  * Promise: only an outstanding record of the right owner, mechanism, generation and ticket settles; whatever else
- * arrives changes nothing.
+ * arrives changes nothing; a close never drains without end.
  *
  * A slot's word is LIVE, then QUEUING while the plugin is in enqueue_release, then QUEUED under the ticket it gave.
  * Judge a word as it was loaded and change it by one compare-and-swap from that very value, step P1 of
@@ -322,6 +322,54 @@ typedef enum nxmem_enqueue_fate {
     complete behaviors;
     disjoint behaviors; */
 nxmem_enqueue_fate nxmem_judge_enqueue(uint32_t status_code, uint64_t ticket, uint64_t word, uint64_t allocation_id);
+
+#ifdef __FRAMAC__
+/* clang-format off */
+#define NX_MOST_RETIRED(max, queued) NX_LEAST(max, queued)
+/* clang-format on */
+#endif
+/*
+ * How many releases a drain says it retired: TOO_MANY_RETIRED where that is more than it was asked for or than were queued at
+ * any time meanwhile; a count left unwritten is. The first says so, the second how many may be told on.
+ */
+/*@ assigns \nothing;
+    behavior possible:
+      assumes within: reported <= NX_MOST_RETIRED(max, queued);
+      ensures accepted: NX_ACCEPTED(\result);
+    behavior too_many:
+      assumes beyond: reported > NX_MOST_RETIRED(max, queued);
+      ensures refused: NX_VERDICT_IS(\result, NXMEM_REASON_TOO_MANY_RETIRED, 0, reported, NX_MOST_RETIRED(max, queued));
+    complete behaviors;
+    disjoint behaviors; */
+nxmem_verdict nxmem_check_retired(uint64_t reported, uint64_t max, uint64_t queued);
+/*@ assigns \nothing;
+    ensures bounded: \result <= max && \result <= queued && \result <= reported;
+    ensures exact: \result == reported || \result == max || \result == queued; */
+uint64_t nxmem_retired(uint64_t reported, uint64_t max, uint64_t queued);
+
+/* What a plugin says is pending. It may count what the host does not know of: COUNT_UNWRITTEN only. */
+/*@ assigns \nothing;
+    behavior written:
+      assumes number: count != 0xFFFFFFFFFFFFFFFF;
+      ensures accepted: NX_ACCEPTED(\result);
+    behavior unwritten:
+      assumes untouched: count == 0xFFFFFFFFFFFFFFFF;
+      ensures refused: NX_VERDICT_IS(\result, NXMEM_REASON_COUNT_UNWRITTEN, 0, count, 0);
+    complete behaviors;
+    disjoint behaviors; */
+nxmem_verdict nxmem_check_pending(uint64_t count);
+
+/* A close drains at most this often. */
+enum { NXMEM_DRAIN_PASSES = 16 };
+
+/*
+ * Is another pass worth it? passes: how many there were. before, after: what was queued before and after the last one;
+ * equal at the first. Not beyond the bound, not with nothing queued, not after a pass that retired nothing.
+ */
+/*@ assigns \nothing;
+    ensures boolean: \result == 0 || \result == 1;
+    ensures exact: \result == 1 <==> passes < 16 && after != 0 && (passes == 0 || after < before); */
+int nxmem_drain_goes_on(uint32_t passes, uint64_t before, uint64_t after);
 
 #ifdef __cplusplus
 }

@@ -110,11 +110,16 @@ typedef enum nxmem_reason {
   NXMEM_REASON_OTHER_OWNER = 85,        /* found, needed: the host's own identities of allocators */
   NXMEM_REASON_NOT_QUEUED = 86,         /* found: state; needed: QUEUED. A duplicate, or never queued */
   NXMEM_REASON_OTHER_TICKET = 87,       /* found, needed: tickets */
+  NXMEM_REASON_TICKET_UNWRITTEN = 88,   /* an enqueue said OK without one */
+  NXMEM_REASON_TOO_MANY_RETIRED = 89,   /* found: releases said to be retired; needed: at most */
 
   /* enumerate.h */
   NXMEM_REASON_TOO_MANY = 90,     /* found: count; needed: at most */
   NXMEM_REASON_LISTED_TWICE = 91, /* found, needed: the two indices */
   NXMEM_REASON_SAME_NAME = 92,    /* found, needed: the two indices */
+
+  /* Of a number that a plugin had to write, and did not. */
+  NXMEM_REASON_COUNT_UNWRITTEN = 93,
 
   /* range.h */
   NXMEM_REASON_OFFSET_OUTSIDE = 95, /* found: offset; needed: at most, the size */
