@@ -58,11 +58,20 @@ static void conclude(session *run, const nx_finding *finding) {
   fflush(stdout);
 }
 
+static void try_rule(session *run, const nx_rule *rule, const nx_target *target);
+
+/* The verdict on what a rule rests on, given now where it was not asked for yet. */
+static const nx_finding *basis_of(session *run, const nx_rule *rule, const nx_target *target) {
+  const nx_rule *basis = nx_rule_find(rule->needs);
+  const nx_target *where = basis->scope == NX_SCOPE_MODULE ? NULL : target;
+  try_rule(run, basis, where);
+  return nx_result_find(&run->result, basis, where);
+}
+
 /* 1 when the rule cannot be tried because of what it rests on; the verdict is given then. */
 static int is_settled(session *run, const nx_rule *rule, const nx_target *target) {
-  const nx_rule *basis = rule->needs ? nx_rule_find(rule->needs) : NULL;
-  const nx_finding *found = basis ? nx_result_find(&run->result, basis, target) : NULL;
-  if (!basis || (found && found->ruling == NX_RULING_PASS)) return 0;
+  const nx_finding *found = rule->needs ? basis_of(run, rule, target) : NULL;
+  if (!rule->needs || (found && found->ruling == NX_RULING_PASS)) return 0;
   int absent = found && found->ruling == NX_RULING_NOT_APPLICABLE;
   nx_finding finding = {.rule = rule, .target = target};
   finding.ruling = absent ? NX_RULING_NOT_APPLICABLE : NX_RULING_COULD_NOT_RUN;
@@ -74,7 +83,7 @@ static int is_settled(session *run, const nx_rule *rule, const nx_target *target
 
 static void try_rule(session *run, const nx_rule *rule, const nx_target *target) {
   nx_finding finding;
-  if (run->broken || is_settled(run, rule, target)) return;
+  if (nx_result_find(&run->result, rule, target) || run->broken || is_settled(run, rule, target)) return;
   if (nx_runner_try(&run->runner, rule, target, &finding)) {
     fprintf(stderr, "nxmem conform: could not start a child process: %s\n", strerror(errno));
     run->broken = 1;

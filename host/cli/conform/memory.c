@@ -24,6 +24,31 @@ void *nx_guarded(const void *record, size_t bytes, int writable) {
   return start;
 }
 
+enum { HEADER_BYTES = 8, LONGER_BY = 64, POISON = 0xAA, LARGEST_RECORD = 512 };
+
+void *nx_short_copy(const void *record, uint32_t declared, uint32_t full) {
+  uint8_t copy[LARGEST_RECORD];
+  memcpy(copy, record, full);
+  memcpy(copy, &declared, sizeof declared);
+  if (declared % HEADER_BYTES) return nx_guarded(copy, (full + 7) / 8 * 8, 0);
+  return nx_guarded(copy, declared < HEADER_BYTES ? HEADER_BYTES : declared, 0);
+}
+
+void *nx_long_copy(const void *record, uint32_t full) {
+  uint8_t copy[LARGEST_RECORD];
+  uint32_t declared = full + LONGER_BY;
+  memset(copy, POISON, sizeof copy);
+  memcpy(copy, record, full);
+  memcpy(copy, &declared, sizeof declared);
+  return nx_guarded(copy, declared, 0);
+}
+
+uint32_t nx_short_sizes(uint32_t full, uint32_t out[NX_SHORT_SIZES]) {
+  const uint32_t sizes[NX_SHORT_SIZES] = {0, HEADER_BYTES, full - 8, full - 1};
+  memcpy(out, sizes, sizeof sizes);
+  return NX_SHORT_SIZES;
+}
+
 void nx_room_begin(nx_room *room, const void *record, uint32_t declared) {
   memset(room->bytes, CANARY, sizeof room->bytes);
   memcpy(room->bytes, record, declared);

@@ -12,6 +12,19 @@
 /* A copy whose last byte lies before an inaccessible page. Read-only where `writable` is 0. Never given back. */
 void *nx_guarded(const void *record, size_t bytes, int writable);
 
+/*
+ * A record that declares fewer bytes than it should, and really ends there where that is a multiple of 8 (0 keeps the
+ * 8 bytes of a header readable). `full` is its whole size.
+ */
+void *nx_short_copy(const void *record, uint32_t declared, uint32_t full);
+
+/* A record that declares 64 bytes more than `full`; those are 0xAA. */
+void *nx_long_copy(const void *record, uint32_t full);
+
+/* Short sizes to try of a record of `full` bytes; returns how many. */
+enum { NX_SHORT_SIZES = 4 };
+uint32_t nx_short_sizes(uint32_t full, uint32_t out[NX_SHORT_SIZES]);
+
 /* Room for an out-record that declares `declared` bytes. What stands behind those must stay as it was. */
 enum { NX_ROOM_BYTES = 512 };
 

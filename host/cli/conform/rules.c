@@ -1,13 +1,17 @@
 /*
  * rules.c: all rules.
- * No input. Promise: in the order in which they are tried: what a rule needs stands before it.
+ * No input. Promise: what a rule rests on exists, and is tried before it.
  */
 #include <string.h>
 
 #include "conform/families.h"
 #include "conform/rule.h"
 
-const nx_family *const NX_FAMILIES[] = {&nx_module_rules, &nx_negotiation_rules};
+const nx_family *const NX_FAMILIES[] = {&nx_module_rules,          &nx_negotiation_rules, &nx_negotiation_misuse_rules,
+                                        &nx_unload_rules,          &nx_enumeration_rules, &nx_module_life_rules,
+                                        &nx_table_rules,           &nx_open_rules,        &nx_allocate_rules,
+                                        &nx_allocate_misuse_rules, &nx_deallocate_rules,  &nx_structured_rules,
+                                        &nx_release_misuse_rules,  &nx_deferred_rules};
 const size_t NX_FAMILY_COUNT = sizeof NX_FAMILIES / sizeof NX_FAMILIES[0];
 
 const nx_rule *nx_rule_at(size_t index) {

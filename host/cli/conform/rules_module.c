@@ -96,10 +96,6 @@ static const nx_rule RULES[] = {
     MODULE("NX-MOD-004", "NxmemQueryUnloadReadiness is an exported function", "NX-MOD-001", exports,
            "NxmemQueryUnloadReadiness"),
     MODULE("NX-MOD-005", "A library that was not used is gone after dlclose", "NX-MOD-001", unloads, NULL),
-    MODULE("NX-MOD-006", "A library whose factories were released is gone after dlclose", "NX-ENU-001",
-           unloads_after_use, NULL),
-    MODULE("NX-MOD-007", "Loading and unloading again and again uses up no memory and no descriptors", "NX-MOD-006",
-           load_cycles, NULL),
     {.id = "NX-MOD-008",
      .statement = "Loading starts no thread and opens no descriptor",
      .section = "Threads",
@@ -107,5 +103,16 @@ static const nx_rule RULES[] = {
      .needs = "NX-MOD-001",
      .check = constructor_is_quiet},
 };
+
+/* What rests on the list of factories. */
+static const nx_rule LIFE_RULES[] = {
+    MODULE("NX-MOD-006", "A library whose factories were released is gone after dlclose", "NX-ENU-018",
+           unloads_after_use, NULL),
+    MODULE("NX-MOD-007", "Loading and unloading again and again uses up no memory and no descriptors", "NX-MOD-006",
+           load_cycles, NULL),
+};
+
+const nx_family nx_module_life_rules =
+    NX_FAMILY("module life", "Loading and unloading a module that was used", LIFE_RULES);
 
 const nx_family nx_module_rules = NX_FAMILY("module", "The file: loading, exports, unloading", RULES);

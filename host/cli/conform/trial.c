@@ -5,6 +5,7 @@
  */
 #include "conform/trial.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,10 +14,15 @@
 /* One per child; set before any check runs. */
 static nx_board *board;
 
+/* Threads name their steps too. A leaf; no plugin code runs under it. */
+static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
+
 void nx_enter(const char *format, ...) {
   va_list words;
   va_start(words, format);
+  pthread_mutex_lock(&writing);
   vsnprintf(board->step, sizeof board->step, format, words);
+  pthread_mutex_unlock(&writing);
   va_end(words);
   atomic_fetch_add(&board->step_count, 1);
 }
@@ -34,6 +40,7 @@ _Noreturn static void rule(nx_ruling ruling) {
 }
 
 _Noreturn static void rule_because(nx_ruling ruling, const char *format, va_list words) {
+  pthread_mutex_lock(&writing); /* the first thread to find something has the word */
   vsnprintf(board->evidence, sizeof board->evidence, format, words);
   rule(ruling);
 }

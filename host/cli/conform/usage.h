@@ -19,6 +19,9 @@ nx_usage nx_usage_now(void);
 /* Ends the trial as failed where something grew with the cycles; else says what was seen. */
 void nx_usage_judge(const nx_usage *before, uint64_t cycles, const char *cycle);
 
+/* Address space in use; 0: not known. */
+uint64_t nx_virtual_bytes(void);
+
 int nx_is_executable(const void *address);
 
 #endif /* NXMEM_CONFORM_USAGE_H */
