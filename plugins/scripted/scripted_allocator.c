@@ -71,18 +71,30 @@ int nx_is_released(nx_allocator *allocator) { return refer(allocator, 0u) == UIN
 
 uint64_t nx_turn(nx_allocator *allocator) { return atomic_fetch_add(&allocator->turns, 1u); }
 
-static nx_allocator *next_dropped(void) {
+/* Allocators are only ever added in front, and stay until the module goes: what follows one may be walked at any time. */
+static nx_allocator *first_allocator(void) {
   pthread_mutex_lock(&opened);
-  nx_allocator *found = allocators;
-  while (found != NULL && (found->dropped || found->references != 0u || found->row->after_drop == NULL))
-    found = found->next;
-  if (found != NULL) found->dropped = 1;
+  nx_allocator *first = allocators;
   pthread_mutex_unlock(&opened);
-  return found;
+  return first;
+}
+
+static int is_open(const nx_allocator *allocator) {
+  pthread_mutex_lock(&opened);
+  const int open = allocator->references != 0u;
+  pthread_mutex_unlock(&opened);
+  return open;
+}
+
+nx_allocator *nx_sibling_of(const nx_allocator *allocator) {
+  for (nx_allocator *a = first_allocator(); a != NULL; a = a->next)
+    if (a != allocator && a->row == allocator->row && is_open(a)) return a;
+  return NULL;
 }
 
 void nx_visit_dropped(void) {
-  for (nx_allocator *found = next_dropped(); found != NULL; found = next_dropped()) found->row->after_drop(found);
+  for (nx_allocator *a = first_allocator(); a != NULL; a = a->next)
+    if (a->row->after_drop != NULL && !is_open(a)) a->row->after_drop(a);
 }
 
 /* ---- What every slot checks first ------------------------------------------------------------------------------- */

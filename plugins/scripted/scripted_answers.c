@@ -56,12 +56,12 @@ static NxmemStatus allocate_huge(void *ctx, const NxmemAllocRequest *request, Nx
 
 /* While any block of the allocator is live, its address once more. */
 static NxmemStatus allocate_same(void *ctx, const NxmemAllocRequest *request, NxmemAllocResult *result_out) {
-  uint8_t *taken = ctx == NULL ? NULL : nx_block_any(ctx);
-  if (taken == NULL) return nx_allocate(ctx, request, result_out);
+  nx_block taken;
+  if (ctx == NULL || !nx_block_peek(ctx, &taken)) return nx_allocate(ctx, request, result_out);
   const NxmemStatus begun = nx_begin_allocate(ctx, request, result_out);
   if (begun.code != NXMEM_STATUS_OK) return begun;
   uint32_t code = NXMEM_STATUS_OK;
-  return answer(nx_block_claim(ctx, request, taken, &code), code, request->bytes, result_out);
+  return answer(nx_block_claim(ctx, request, taken.ptr, &code), code, request->bytes, result_out);
 }
 
 /* ---- Deallocate ------------------------------------------------------------------------------------------------- */

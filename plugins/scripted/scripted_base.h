@@ -7,6 +7,7 @@
 #ifndef NXMEM_SCRIPTED_BASE_H
 #define NXMEM_SCRIPTED_BASE_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -94,8 +95,8 @@ void nx_block_unlock(void);
 /* Put a taken block that does not count as live back: as live as before it was taken. */
 void nx_block_put_back(nx_block *block);
 
-/* The address of any live block of an allocator, or NULL. */
-uint8_t *nx_block_any(const nx_allocator *owner);
+/* A copy of the record of any live block of an allocator, to look at; 0: it has none. */
+int nx_block_peek(const nx_allocator *owner, nx_block *copy_out);
 
 /* Count a refused try; returns how many there were before. 0 also for an unknown one. */
 uint32_t nx_block_tried(const nx_allocator *owner, const NxmemAllocation *allocation);
@@ -153,7 +154,8 @@ struct nx_allocator {
   nx_block *queue_last;
   uint64_t queued; /* in the queue, or out of it and not yet completed */
   int draining;
-  int dropped;                             /* after_drop is owed no more */
+  pthread_t thread;                        /* of a row that runs one */
+  atomic_int thread_state;                 /* the row's own states; 0: there is none */
   atomic_uint_fast64_t turns;              /* calls that a row counts for itself */
   NxmemVirtualBackingVtable spare_backing; /* a well-formed table for rows that publish one */
 };
@@ -163,7 +165,10 @@ extern const nx_mechanism nx_eager; /* scripted_honest.c: allocate, deallocate, 
 /* The next of a row's own numbers for an allocator: 0, 1, 2... */
 uint64_t nx_turn(nx_allocator *allocator);
 
-/* Let each allocator that was dropped since the last report do what its row does then. No lock is held. */
+/* Another open allocator of the same row, or NULL. */
+nx_allocator *nx_sibling_of(const nx_allocator *allocator);
+
+/* Let each allocator behind its last release do what its row does in a report. No lock is held. */
 void nx_visit_dropped(void);
 
 /* The same number for each open of a row; not 0. */

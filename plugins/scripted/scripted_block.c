@@ -86,14 +86,15 @@ uint64_t nx_block_mapped(const nx_block *block) {
   return block->span == NULL ? block->bytes : nx_span_mapped(block->span);
 }
 
-uint8_t *nx_block_any(const nx_allocator *owner) {
-  uint8_t *ptr = NULL;
+int nx_block_peek(const nx_allocator *owner, nx_block *copy_out) {
+  const nx_block *found = NULL;
   pthread_mutex_lock(&records);
-  for (size_t i = 0u; i < CHAINS && ptr == NULL; i++)
-    for (const nx_block *block = chains[i]; block != NULL && ptr == NULL; block = block->next)
-      if (block->owner == owner) ptr = block->ptr;
+  for (size_t i = 0u; i < CHAINS && found == NULL; i++)
+    for (const nx_block *block = chains[i]; block != NULL && found == NULL; block = block->next)
+      if (block->owner == owner) found = block;
+  if (found != NULL) *copy_out = *found;
   pthread_mutex_unlock(&records);
-  return ptr;
+  return found != NULL;
 }
 
 uint32_t nx_block_tried(const nx_allocator *owner, const NxmemAllocation *allocation) {

@@ -43,8 +43,9 @@ static NxmemStatus allocate_reclaimed(void *ctx, const NxmemAllocRequest *reques
 
 static void probe_callbacks(NxmemAllocatorVtable *table) { table->allocate = allocate_reclaimed; }
 
-/* callback-after-drop: both callbacks of an allocator that the host has released. */
+/* callback-after-drop: both callbacks of an allocator that the host has released, once. */
 static void call_after_drop(nx_allocator *allocator) {
+  if (nx_turn(allocator) != 0u) return;
   const NxmemReleaseCompletion completion = nx_strange_completion(allocator, 1u);
   (void)nx_ask_for_memory(allocator, 4096u, NULL);
   if (allocator->callbacks != NULL)

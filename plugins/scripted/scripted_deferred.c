@@ -17,7 +17,7 @@ static NxmemStatus enqueue_refuses(void *ctx, const NxmemAllocation *allocation,
 /* reentrant-completion: it has completed before the host knows its ticket. */
 static NxmemStatus enqueue_completes(void *ctx, const NxmemAllocation *allocation, uint64_t *ticket_out) {
   const NxmemStatus done = nx_enqueue_release(ctx, allocation, ticket_out);
-  if (done.code == NXMEM_STATUS_OK) (void)nx_retire_up_to(ctx, UINT64_MAX);
+  if (done.code == NXMEM_STATUS_OK) (void)nx_retire_up_to(ctx, UINT64_MAX, nx_retire);
   return done;
 }
 
@@ -32,7 +32,7 @@ static NxmemStatus drain_none(void *ctx, uint64_t max, uint64_t *retired_out) {
   return nx_drain_releases(ctx, 0u, retired_out);
 }
 
-static void retire_all(nx_allocator *allocator) { (void)nx_retire_up_to(allocator, UINT64_MAX); }
+static void retire_all(nx_allocator *allocator) { (void)nx_retire_up_to(allocator, UINT64_MAX, nx_retire); }
 
 static void refuse(NxmemAllocatorVtable *table) { table->enqueue_release = enqueue_refuses; }
 static void complete_inside(NxmemAllocatorVtable *table) { table->enqueue_release = enqueue_completes; }

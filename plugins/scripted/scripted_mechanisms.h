@@ -30,7 +30,11 @@ extern const nx_row_group nx_table_rows;  /* scripted_tables.c: tables and opens
 extern const nx_row_group nx_answer_rows; /* scripted_answers.c: honest tables whose slots answer falsely */
 extern const nx_row_group
     nx_callback_rows; /* scripted_callbacks.c: calls into the host, at the right and the wrong time */
-extern const nx_row_group nx_deferred_rows;       /* scripted_deferred.c: queues with a will of their own */
+extern const nx_row_group nx_deferred_rows; /* scripted_deferred.c: queues with a will of their own */
+extern const nx_row_group
+    nx_completion_rows;                  /* scripted_completions.c: completions that must not settle, or otherwise */
+extern const nx_row_group nx_queue_rows; /* scripted_queues.c: enqueues, drains and counts that are not true */
+extern const nx_row_group nx_idle_drain_rows;     /* scripted_poison.c: claims to retire, and does not */
 extern const nx_row_group nx_sticky_rows;         /* scripted_poison.c: never drains */
 extern const nx_row_group nx_self_retaining_rows; /* scripted_poison.c: never ends */
 

@@ -83,6 +83,14 @@ NxmemReleaseCompletion nx_completion_of(const nx_allocator *allocator, const nx_
   return completion;
 }
 
+int nx_queue_peek(nx_allocator *allocator, NxmemReleaseCompletion *completion_out) {
+  pthread_mutex_lock(&queues);
+  const nx_block *oldest = allocator->queue;
+  if (oldest != NULL) *completion_out = nx_completion_of(allocator, oldest);
+  pthread_mutex_unlock(&queues);
+  return oldest != NULL;
+}
+
 static int takes_completions(const nx_allocator *allocator) {
   return allocator->callbacks != NULL && allocator->callbacks->release_completed != NULL;
 }
@@ -116,14 +124,14 @@ static void end(nx_allocator *allocator) {
   pthread_mutex_unlock(&queues);
 }
 
-uint64_t nx_retire_up_to(nx_allocator *allocator, uint64_t max) {
+uint64_t nx_retire_up_to(nx_allocator *allocator, uint64_t max, nx_retire_function retire) {
   uint64_t waiting = 0u;
   uint64_t retired = 0u;
   if (!begin(allocator, &waiting)) return 0u;
   for (; retired < max && retired < waiting; retired++) {
     nx_block *block = nx_queue_pop(allocator);
     if (block == NULL) break;
-    nx_retire(allocator, block);
+    retire(allocator, block);
   }
   end(allocator);
   return retired;
@@ -158,10 +166,14 @@ NxmemStatus nx_begin_drain(void *ctx, const uint64_t *retired_out) {
   return nx_is_released(ctx) ? invalid("drain: the allocator was released") : nx_ok();
 }
 
-NxmemStatus nx_drain_releases(void *ctx, uint64_t max, uint64_t *retired_out) {
+NxmemStatus nx_drain_with(void *ctx, uint64_t max, uint64_t *retired_out, nx_retire_function retire) {
   const NxmemStatus begun = nx_begin_drain(ctx, retired_out);
-  if (begun.code == NXMEM_STATUS_OK) *retired_out = nx_retire_up_to(ctx, max);
+  if (begun.code == NXMEM_STATUS_OK) *retired_out = nx_retire_up_to(ctx, max, retire);
   return begun;
+}
+
+NxmemStatus nx_drain_releases(void *ctx, uint64_t max, uint64_t *retired_out) {
+  return nx_drain_with(ctx, max, retired_out, nx_retire);
 }
 
 NxmemStatus nx_begin_pending(void *ctx, const uint64_t *count_out) {

@@ -38,7 +38,14 @@ NxmemStatus nx_tell(const nx_allocator *allocator, const NxmemReleaseCompletion 
 void nx_retire(nx_allocator *allocator, nx_block *block);
 
 /* Retire up to max of what is queued now, unless another drain is under way: then nothing. How many. */
-uint64_t nx_retire_up_to(nx_allocator *allocator, uint64_t max);
+typedef void (*nx_retire_function)(nx_allocator *allocator, nx_block *block);
+uint64_t nx_retire_up_to(nx_allocator *allocator, uint64_t max, nx_retire_function retire);
+
+/* The drain slot of a row that retires in its own way. */
+NxmemStatus nx_drain_with(void *ctx, uint64_t max, uint64_t *retired_out, nx_retire_function retire);
+
+/* The true completion of the oldest queued release, which stays queued; 0: there is none. */
+int nx_queue_peek(nx_allocator *allocator, NxmemReleaseCompletion *completion_out);
 
 /* Free what is still queued and tell nobody: the module is going. */
 void nx_queue_discard(nx_allocator *allocator);
