@@ -11,6 +11,7 @@
 #include "backing.h"
 #include "books.h"
 #include "error.h"
+#include "quarantine.h"
 #include "record.h"
 #include "release.h"
 #include "violations.h"
@@ -28,9 +29,12 @@ typedef struct asking {
  * plugin must not be able to fill the host's tables with lies.
  */
 static void undo(nx_allocator *a, nx_allocation *record, nxmem_verdict v) {
-  nx_release_answer answer = {.fate = NXMEM_FATE_QUARANTINED};
+  nx_release_answer answer = {.fate = NXMEM_FATE_QUARANTINED, .residual = NXMEM_UNWRITTEN_COUNT};
   if (nxmem_may_hand_back(v.reason)) nx_release_ask(a, record, &answer);
-  if (nxmem_final_fate(answer.fate) == NXMEM_FATE_QUARANTINED) nx_books_quarantine(a, record);
+  if (nxmem_final_fate(answer.fate) == NXMEM_FATE_QUARANTINED) {
+    nx_books_quarantine(a, record);
+    nx_quarantine_list_record(a, record, answer.residual, answer.status.code, v.reason);
+  }
   nx_table_give(&nx_allocations, &record->slot);
 }
 

@@ -15,6 +15,7 @@
 #include "nxmem/handle.h"
 #include "objects.h"
 #include "release.h"
+#include "sharing.h"
 
 /*
  * Become the one closer: from LIVE, or from a close that was left waiting for calls inside. The word reads RELEASING with one user while a closer
@@ -35,10 +36,12 @@ static nxmem_result busy(uint64_t n, const char *what, nxmem_error *error) {
   return NXMEM_ERR_BUSY;
 }
 
-static nxmem_result back_out(nx_allocator *a, uint64_t live, nxmem_error *error) {
+static const char live_allocations[] = "live allocations";
+
+static nxmem_result back_out(nx_allocator *a, uint64_t n, const char *what, nxmem_error *error) {
   atomic_store(&a->deferral.closed, 0);
   nx_slot_set(&a->slot, NXMEM_SLOT_LIVE);
-  return busy(live, "live allocations", error);
+  return busy(n, what, error);
 }
 
 /*
@@ -49,6 +52,7 @@ static void hold(nx_allocator *a, nx_module *module) {
   atomic_fetch_add(&module->held, 1u);
   nx_slot_set(&a->slot, NXMEM_SLOT_QUARANTINED);
   nx_release_forget_quarantined(a);
+  nx_prefix_forget_quarantined(nx_slot_handle(&a->slot));
   nx_share_give(a); /* C3 */
   atomic_fetch_sub(&module->allocators, 1u);
 }
@@ -64,13 +68,15 @@ static nxmem_result close_claimed(nx_allocator *a, uint32_t flags, nxmem_error *
     nx_slot_set(&a->slot, NXMEM_SLOT_RELEASING);
     return busy(inside, "calls inside the plugin", error);
   }
+  const uint64_t prefixes = nx_prefix_count(nx_slot_handle(&a->slot));
+  if (prefixes != 0) return back_out(a, prefixes, "live prefixes", error); /* before anything is given back */
   if (hand_back) nx_release_all(a);
-  if (nx_books_live(a) != 0) return back_out(a, nx_books_live(a), error);
+  if (nx_books_live(a) != 0) return back_out(a, nx_books_live(a), live_allocations, error);
   nx_deferred_drain_all(a);
   (void)atomic_exchange(&a->deferral.closed, 1u); /* C2 */
   if (hand_back) nx_release_all(a);
   const uint64_t live = nx_books_live(a);
-  if (live != 0) return back_out(a, live, error);
+  if (live != 0) return back_out(a, live, live_allocations, error);
   a->table.release(a->table.ctx);
   hold(a, nx_module_at(atomic_load_explicit(&a->module, memory_order_relaxed)));
   return NXMEM_OK;

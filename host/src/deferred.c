@@ -135,6 +135,7 @@ static void settle(nx_allocator *a, nx_allocation *record, const NxmemReleaseOut
   nx_release_answer answer = {.fate = nxmem_completion_fate(outcome->failure.code, outcome->state),
                               .state = outcome->state,
                               .reported = outcome->unmapped_bytes,
+                              .residual = outcome->residual_owned_bytes,
                               .status = outcome->failure};
   if (answer.fate == NXMEM_FATE_LIVE && may_revive(a)) {
     revive(record);

@@ -12,6 +12,7 @@
 #include "error.h"
 #include "nxmem/completion.h"
 #include "nxmem/handle.h"
+#include "nxmem/pin.h"
 #include "nxmem/outcome.h"
 #include "record.h"
 #include "release.h"
@@ -97,8 +98,10 @@ static nxmem_verdict no_ticket(void) {
 }
 
 static nxmem_result quarantine(enqueuing *e) {
-  const nx_release_answer answer = {
-      .fate = NXMEM_FATE_QUARANTINED, .state = NXMEM_RELEASE_QUARANTINED, .reported = 0, .status = e->status};
+  const nx_release_answer answer = {.fate = NXMEM_FATE_QUARANTINED,
+                                    .state = NXMEM_RELEASE_QUARANTINED,
+                                    .residual = NXMEM_UNWRITTEN_COUNT,
+                                    .status = e->status};
   nx_release_finish(e->allocator, e->record, &answer);
   end(e);
   if (e->status.code != NXMEM_STATUS_OK)
@@ -114,11 +117,8 @@ static nxmem_result quarantine(enqueuing *e) {
  */
 static void give_up_user(enqueuing *e) {
   uint64_t word = atomic_load(&e->record->slot.word);
-  while (nxmem_same_generation(word, e->id) && nxmem_word_users(word) != 0u) {
-    const uint64_t without =
-        nxmem_word_make(nxmem_word_generation(word), nxmem_word_users(word) - 1u, nxmem_word_state(word));
-    if (atomic_compare_exchange_weak(&e->record->slot.word, &word, without)) return;
-  }
+  while (nxmem_same_generation(word, e->id) && nxmem_word_pins(word) != 0u)
+    if (atomic_compare_exchange_weak(&e->record->slot.word, &word, nxmem_word_unpinned(word))) return;
 }
 
 static const char *completion_words(uint64_t word, uint64_t id) {

@@ -16,6 +16,8 @@
 #include "nxmem/capability.h"
 #include "nxmem/count.h"
 #include "objects.h"
+#include "quarantine.h"
+#include "sharing.h"
 #include "violations.h"
 
 void nxmem_host_options_default(nxmem_host_options *options) {
@@ -99,6 +101,7 @@ static void count_allocators(uint64_t host, nxmem_host_counts *out) {
     out->open_allocators += !held;
     add(&out->queued_releases, &a->deferral.queued);
     out->live_allocations = nxmem_count_add(out->live_allocations, nx_books_live(a));
+    out->live_prefixes = nxmem_count_add(out->live_prefixes, nx_prefix_count(nx_slot_handle(&a->slot)));
     add(&out->quarantined, &a->quarantined);
     add(&out->quarantined_bytes, &a->quarantined_bytes);
     out->owned_bytes = nxmem_count_add(out->owned_bytes, nx_books_owned(a));
@@ -172,5 +175,6 @@ nxmem_result nxmem_host_destroy(nxmem_host handle, nxmem_error *error) {
     return still_open(counts.open_allocators, "open allocators", error);
   }
   nx_table_give(&nx_hosts, &host->slot);
+  nx_quarantine_free(handle.id);
   return NXMEM_OK;
 }

@@ -12,6 +12,7 @@
 
 #include "books.h"
 #include "error.h"
+#include "quarantine.h"
 #include "record.h"
 #include "violations.h"
 
@@ -29,6 +30,7 @@ static void release_structured(nx_allocator *a, const NxmemAllocation *allocatio
   nxmem_outcome_take(&outcome, &taken);
   out->state = taken.state;
   out->reported = taken.unmapped_bytes;
+  out->residual = taken.residual_owned_bytes;
   out->fate = nxmem_judge_release(code, taken.state);
   if (nxmem_failure_says_why(code, out->fate)) out->status = taken.failure;
 }
@@ -39,6 +41,7 @@ static void release_plain(nx_allocator *a, const NxmemAllocation *allocation, nx
   out->state = NXMEM_RELEASE_FAILED;
   out->fate = nxmem_judge_deallocate(nx_take_answer(&answer, &out->status));
   out->reported = *(volatile uint64_t *)&unmapped;
+  out->residual = NXMEM_UNWRITTEN_COUNT;
 }
 
 /* Negotiated level, table level and capability all decide: the core has masked the flag and nulled the slot where any of them forbids it. */
@@ -62,6 +65,7 @@ void nx_release_finish(nx_allocator *a, nx_allocation *record, const nx_release_
     nx_table_give(&nx_allocations, &record->slot);
   } else {
     nx_books_quarantine(a, record);
+    nx_quarantine_list_record(a, record, answer->residual, answer->status.code, NXMEM_REASON_NONE);
     nx_slot_set(&record->slot, NXMEM_SLOT_QUARANTINED); /* the record stays until the allocator closes */
   }
 }

@@ -10,6 +10,7 @@ typedef struct nx_release_answer {
   nxmem_release_fate fate;
   uint32_t state;    /* NXMEM_RELEASE_...; of a plain release FAILED, which adds nothing to its status */
   uint64_t reported; /* unmapped bytes */
+  uint64_t residual; /* bytes it keeps */
   NxmemStatus status;
 } nx_release_answer;
 
