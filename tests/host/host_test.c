@@ -126,9 +126,10 @@ static void test_result_names(void **state) {
   assert_string_equal(nxmem_result_name((nxmem_result)-1), "unknown");
 }
 
-static const uint32_t reasons[] = {0,  1,  2,  3,  4,  5,  6,  7,  10, 11, 12, 13, 14, 20, 21, 22, 23, 24, 25, 26,
-                                   27, 28, 29, 40, 41, 50, 51, 52, 53, 60, 61, 62, 63, 64, 65, 66, 67, 68, 69, 70,
-                                   71, 72, 73, 74, 80, 81, 82, 83, 84, 85, 86, 87, 90, 91, 92, 95, 96, 100};
+static const uint32_t reasons[] = {0,  1,  2,  3,  4,  5,  6,  7,  10, 11,  12,  13,  14,  20,  21,  22, 23,
+                                   24, 25, 26, 27, 28, 29, 40, 41, 50, 51,  52,  53,  60,  61,  62,  63, 64,
+                                   65, 66, 67, 68, 69, 70, 71, 72, 73, 74,  80,  81,  82,  83,  84,  85, 86,
+                                   87, 88, 89, 90, 91, 92, 93, 95, 96, 100, 110, 111, 112, 113, 114, 115};
 enum { REASONS = sizeof reasons / sizeof reasons[0] };
 
 static void test_reason_texts(void **state) {
