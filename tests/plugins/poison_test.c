@@ -16,19 +16,22 @@ typedef struct poison_row {
   void (*tell)(plugin *p);
 } poison_row;
 
-static void stays_queued(plugin *p) {
+static void queued_for_good(plugin *p, uint64_t said) {
   static recorder r; /* named by what stays queued */
   recorder_start(&r);
   const NxmemAllocatorVtable *table = recorder_open(&r, p);
   const NxmemAllocation allocation = take(table, 5u, 100u, 64u);
   enqueue(table, &allocation);
-  for (int pass = 0; pass < 20; pass++) assert_int_equal(drain(table, UINT64_MAX), 0u);
+  for (int pass = 0; pass < 20; pass++) assert_int_equal(drain(table, UINT64_MAX), said);
   assert_int_equal(pending(table), 1u);
   table->release(table->ctx);
   assert_int_equal(r.completions, 0u);
   assert_report(p, 0u, 0u, 0u, 0u, 1u);
   assert_int_equal(p->probe(NX_PROBE_DRAIN_CALLS), 20u);
 }
+
+static void stays_queued(plugin *p) { queued_for_good(p, 0u); }
+static void claims_to_drain(plugin *p) { queued_for_good(p, 1u); }
 
 static void stays_open(plugin *p) {
   const NxmemAllocatorVtable *table = plugin_open(p);
@@ -64,10 +67,13 @@ static void run_alone(const subject *s, const void *data) {
 
 int main(void) {
   static const subject sticky = {"libnxmem_scripted_sticky.so", "sticky", 25u, 31u};
+  static const subject idle = {"libnxmem_scripted_idle-drain.so", "idle-drain", 25u, 31u};
   static const subject self_retaining = {"libnxmem_scripted_self-retaining.so", "self-retaining", 17u, 31u};
   static const poison_row never_drains = {"a release stays queued for good", stays_queued};
+  static const poison_row claims = {"a release stays queued, and each drain claims one", claims_to_drain};
   static const poison_row never_ends = {"an allocator stays open for good", stays_open};
   add_case(&sticky, "poison", &never_drains, run_alone);
+  add_case(&idle, "poison", &claims, run_alone);
   add_case(&self_retaining, "poison", &never_ends, run_alone);
   return run_added("poisoning mechanisms");
 }

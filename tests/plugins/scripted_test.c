@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "mechanisms.h"
+#include "shows.h"
 
 #define COUNT(rows) (sizeof(rows) / sizeof((rows)[0]))
 

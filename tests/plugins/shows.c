@@ -7,7 +7,7 @@
 #include <malloc.h>
 #include <string.h>
 
-#include "mechanisms.h"
+#include "shows.h"
 
 enum { SECOND_TRY = 2 };
 

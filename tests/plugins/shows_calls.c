@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "mechanisms.h"
+#include "shows.h"
 
 /* ---- Slots that must not be called ------------------------------------------------------------------------------ */
 
