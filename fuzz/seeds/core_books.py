@@ -250,6 +250,33 @@ def completion_seeds():
                        call("judge_enqueue", u32(status), u64(ticket, value, NAMED)))
 
 
+def drain_seeds():
+    counts = (0, 1, 5, MAX64 - 1, MAX64)
+    for numbers in [(r, m, q) for r in (0, 5, 6, MAX64) for m in (0, 5, MAX64) for q in (0, 5, MAX64)]:
+        name = "_".join(f"{n:x}" for n in numbers)
+        yield f"retired_{name}", call("retired", u64(*numbers))
+        yield f"check_retired_{name}", call("check_retired", u64(*numbers))
+    yield from numbered("check_pending", u64, counts)
+    for passes in (0, 1, 15, 16, MAX32):
+        for before, after in ((0, 0), (0, 1), (1, 0), (1, 1), (2, 1), (1, 2), (MAX64, MAX64 - 1)):
+            yield f"drain_goes_on_{passes:x}_{before:x}_{after:x}", call("drain_goes_on", u32(passes), u64(before, after))
+
+
+def reclaim_seeds():
+    def request(size=32, mechanism=MECHANISM, tier=1, index=2, amount=4096):
+        return u32(size, 0xEEEEEEEE) + u64(mechanism) + u32(tier, index) + u64(amount)
+
+    for size in (0, 4, 8, 31, 32, 33, MAX32):
+        yield f"reclaim_take_size_{size:x}", call("reclaim_take", u32(0), request(size))
+    for address in (128, 129, 132, 135):
+        yield f"reclaim_take_at_{address}", call("reclaim_take", u32(address), request())
+    for name, changes in (("own", {}), ("mechanism", {"mechanism": MECHANISM + 2**32}), ("tier", {"tier": 0}),
+                          ("index", {"index": MAX32}), ("nothing", {"amount": 0}), ("all", {"amount": MAX64}),
+                          ("stranger", {"mechanism": 0, "tier": MAX32, "index": 0, "amount": 0})):
+        yield f"check_reclaim_{name}", call("check_reclaim", request(**changes), u64(MECHANISM), u32(1, 2))
+    yield from numbered("reclaimed", u64, ((0, 0), (0, 1), (1, 0), (5, 5), (MAX64, 5), (5, MAX64)))
+
+
 def settled(bytes_, named, count=3, owner=OWNER):
     """In a table of records that all are outstanding: the one named is the second."""
     others = [record(generation=7, allocation_id=NAMED - 1 + slot) for slot in range(4)]
@@ -272,4 +299,4 @@ def settle_seeds():
 
 TOPICS = (identity_seeds, tier_seeds, named_seeds, outcome_seeds, unload_seeds, handle_seeds, enumerate_seeds,
           range_seeds, count_seeds,
-          completion_seeds)
+          completion_seeds, drain_seeds, reclaim_seeds)

@@ -71,3 +71,11 @@ void eva_nxmem_settle(void) {
 }
 
 void eva_nxmem_judge_enqueue(void) { (void)nxmem_judge_enqueue(any32, any64, any64, any64); }
+
+void eva_nxmem_retired(void) { (void)nxmem_retired(any64, any64, any64); }
+
+void eva_nxmem_check_retired(void) { (void)nxmem_check_retired(any64, any64, any64); }
+
+void eva_nxmem_check_pending(void) { (void)nxmem_check_pending(any64); }
+
+void eva_nxmem_drain_goes_on(void) { (void)nxmem_drain_goes_on(any32, any64, any64); }

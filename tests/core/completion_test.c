@@ -345,6 +345,65 @@ static void test_addresses(void **state) {
   assert_memory_equal(&out, &before, sizeof out);
 }
 
+/* ---- Draining ---- */
+
+typedef struct retired_row {
+  const char *name;
+  uint64_t reported, max, queued, told;
+  nxmem_verdict want;
+} retired_row;
+
+#define BEYOND(reported, most) \
+  { NXMEM_REASON_TOO_MANY_RETIRED, 0, reported, most }
+
+static const retired_row retired_rows[] = {
+    {"retired: none", 0, 5, 5, 0, ALLOW},
+    {"retired: all that were asked for", 3, 3, 5, 3, ALLOW},
+    {"retired: all that were queued", 3, 5, 3, 3, ALLOW},
+    {"retired: one more than asked for", 4, 3, 5, 3, BEYOND(4, 3)},
+    {"retired: one more than queued", 4, 5, 3, 3, BEYOND(4, 3)},
+    {"retired: one of none", 1, ALL, 0, 0, BEYOND(1, 0)},
+    {"retired: left unwritten", ALL, 7, 2, 2, BEYOND(ALL, 2)},
+    {"retired: as many as there are numbers", ALL, ALL, ALL, ALL, ALLOW},
+};
+
+static void test_retired(void **state) {
+  const retired_row *row = *state;
+  nx_assert_verdict(nxmem_check_retired(row->reported, row->max, row->queued), row->want);
+  assert_int_equal(nxmem_retired(row->reported, row->max, row->queued), row->told);
+}
+
+static void test_pending(void **state) {
+  (void)state;
+  nx_assert_verdict(nxmem_check_pending(0), (nxmem_verdict)ALLOW);
+  nx_assert_verdict(nxmem_check_pending(ALL - 1), (nxmem_verdict)ALLOW);
+  nx_assert_verdict(nxmem_check_pending(ALL), (nxmem_verdict){NXMEM_REASON_COUNT_UNWRITTEN, 0, ALL, 0});
+}
+
+typedef struct drain_row {
+  const char *name;
+  uint32_t passes;
+  uint64_t before, after;
+  int goes_on;
+} drain_row;
+
+static const drain_row drain_rows[] = {
+    {"drain: nothing queued", 0, 0, 0, 0},
+    {"drain: the first pass", 0, 5, 5, 1},
+    {"drain: after one that retired one", 1, 5, 4, 1},
+    {"drain: after one that retired nothing", 1, 5, 5, 0},
+    {"drain: after one behind which more were queued", 1, 5, 6, 0},
+    {"drain: after the last one", 1, 5, 0, 0},
+    {"drain: the sixteenth", 15, 5, 4, 1},
+    {"drain: no seventeenth", 16, 5, 4, 0},
+    {"drain: nor any later", U32_MAX, 5, 4, 0},
+};
+
+static void test_drain(void **state) {
+  const drain_row *row = *state;
+  assert_int_equal(nxmem_drain_goes_on(row->passes, row->before, row->after), row->goes_on);
+}
+
 int main(void) {
   nx_suite suite = {0};
   nx_suite_rows(&suite, ROWS(judge_rows), test_judge);
@@ -358,5 +417,8 @@ int main(void) {
   nx_suite_rows(&suite, ROWS(short_rows), test_short);
   nx_suite_add(&suite, "a record larger than known", test_larger, NULL);
   nx_suite_add(&suite, "NULL and misaligned records", test_addresses, NULL);
+  nx_suite_rows(&suite, ROWS(retired_rows), test_retired);
+  nx_suite_add(&suite, "pending counts", test_pending, NULL);
+  nx_suite_rows(&suite, ROWS(drain_rows), test_drain);
   return nx_suite_run(&suite, "completion");
 }

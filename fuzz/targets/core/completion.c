@@ -61,8 +61,30 @@ static void run_nxmem_judge_enqueue(core_call *call) {
   nxmem_judge_enqueue(status_code, ticket, word, fuzz_take_u64(&call->in));
 }
 
+static void run_nxmem_retired(core_call *call) {
+  const uint64_t reported = fuzz_take_u64(&call->in);
+  const uint64_t max = fuzz_take_u64(&call->in);
+  nxmem_retired(reported, max, fuzz_take_u64(&call->in));
+}
+
+static void run_nxmem_check_retired(core_call *call) {
+  const uint64_t reported = fuzz_take_u64(&call->in);
+  const uint64_t max = fuzz_take_u64(&call->in);
+  nxmem_check_retired(reported, max, fuzz_take_u64(&call->in));
+}
+
+static void run_nxmem_check_pending(core_call *call) { nxmem_check_pending(fuzz_take_u64(&call->in)); }
+
+static void run_nxmem_drain_goes_on(core_call *call) {
+  const uint32_t passes = fuzz_take_u32(&call->in);
+  const uint64_t before = fuzz_take_u64(&call->in);
+  nxmem_drain_goes_on(passes, before, fuzz_take_u64(&call->in));
+}
+
 static const core_row rows[] = {
     CORE_ROW(nxmem_completion_take), CORE_ROW(nxmem_judge_completion), CORE_ROW(nxmem_completion_fate),
     CORE_ROW(nxmem_word_settled),    CORE_ROW(nxmem_settle),           CORE_ROW(nxmem_judge_enqueue),
+    CORE_ROW(nxmem_retired),         CORE_ROW(nxmem_check_retired),    CORE_ROW(nxmem_check_pending),
+    CORE_ROW(nxmem_drain_goes_on),
 };
 CORE_TOPIC(completion);
