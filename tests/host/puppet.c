@@ -69,7 +69,7 @@ static NxmemStatus query_unload(NxmemUnloadReport *report_out) {
     report_out->live_allocations = (uint64_t)atomic_load(&puppet.live_allocations);
     report_out->live_views = 0;
     report_out->live_capabilities = 0;
-    report_out->queued_releases = 0;
+    report_out->queued_releases = nx_puppet_queue_length();
   }
   return nx_puppet_status(puppet.query_code);
 }
@@ -162,23 +162,90 @@ static void release(void *ctx) {
   atomic_fetch_sub(&puppet.live_allocators, 1);
 }
 
-/* Slots of capabilities that no test of this folder enters. */
-static NxmemStatus unused_enqueue(void *ctx, const NxmemAllocation *allocation, uint64_t *out) {
-  (void)ctx;
-  (void)allocation;
-  (void)out;
-  return nx_puppet_status(NXMEM_STATUS_NOT_IMPLEMENTED);
+/* ---- The queue --------------------------------------------------------------------------------------------------- */
+
+NxmemReleaseCompletion nx_puppet_completion(const nx_puppet_queued *queued) {
+  NxmemReleaseCompletion completion;
+  memset(&completion, 0, sizeof completion);
+  completion.struct_size = sizeof completion;
+  completion.ticket = queued->ticket;
+  completion.mechanism_id = queued->allocation.mechanism_id;
+  completion.allocation_id = queued->allocation.allocation_id;
+  completion.outcome.struct_size = sizeof completion.outcome;
+  completion.outcome.state = NXMEM_RELEASE_COMPLETE;
+  completion.outcome.allocation_bytes = queued->allocation.bytes;
+  completion.outcome.unmapped_bytes = queued->allocation.bytes;
+  return completion;
 }
-static NxmemStatus unused_drain(void *ctx, uint64_t max, uint64_t *out) {
-  (void)ctx;
-  (void)max;
-  (void)out;
-  return nx_puppet_status(NXMEM_STATUS_NOT_IMPLEMENTED);
+
+int nx_puppet_pop(nx_puppet_queued *out) {
+  pthread_mutex_lock(&puppet.queue_lock);
+  const int found = puppet.queued != 0;
+  if (found) {
+    *out = puppet.queue[0];
+    puppet.queued--;
+    memmove(puppet.queue, puppet.queue + 1, puppet.queued * sizeof puppet.queue[0]);
+  }
+  pthread_mutex_unlock(&puppet.queue_lock);
+  return found;
 }
-static NxmemStatus unused_pending(void *ctx, uint64_t *out) {
-  (void)ctx;
-  (void)out;
-  return nx_puppet_status(NXMEM_STATUS_NOT_IMPLEMENTED);
+
+uint32_t nx_puppet_queue_length(void) {
+  pthread_mutex_lock(&puppet.queue_lock);
+  const uint32_t n = puppet.queued;
+  pthread_mutex_unlock(&puppet.queue_lock);
+  return n;
+}
+
+uint32_t nx_puppet_complete(const NxmemReleaseCompletion *completion) {
+  return puppet.callbacks->release_completed(puppet.callbacks->host_ctx, completion).code;
+}
+
+uint32_t nx_puppet_retire(void) {
+  nx_puppet_queued queued;
+  if (!nx_puppet_pop(&queued)) return NXMEM_STATUS_UNKNOWN_ALLOCATION;
+  const NxmemReleaseCompletion completion = nx_puppet_completion(&queued);
+  give_back(&queued.allocation);
+  return nx_puppet_complete(&completion);
+}
+
+static uint64_t push(const NxmemAllocation *allocation) {
+  pthread_mutex_lock(&puppet.queue_lock);
+  const uint64_t ticket = ++puppet.last_ticket;
+  if (puppet.queued < NX_PUPPET_QUEUE) puppet.queue[puppet.queued++] = (nx_puppet_queued){*allocation, ticket};
+  pthread_mutex_unlock(&puppet.queue_lock);
+  return ticket;
+}
+
+static NxmemStatus enqueue_release(void *ctx, const NxmemAllocation *allocation, uint64_t *ticket_out) {
+  check_ctx(ctx);
+  uint64_t ticket = 0;
+  if (puppet.enqueue_code == NXMEM_STATUS_OK) ticket = push(allocation);
+  if (puppet.inside == NULL && !puppet.concurrent) puppet.released = *allocation;
+  enter(NX_IN_ENQUEUE);
+  if (puppet.enqueue_code != NXMEM_STATUS_OK) return nx_puppet_ugly_status(puppet.enqueue_code);
+  if (!puppet.leave_ticket) *ticket_out = ticket;
+  return nx_puppet_status(NXMEM_STATUS_OK);
+}
+
+static NxmemStatus drain_releases(void *ctx, uint64_t max, uint64_t *retired_out) {
+  check_ctx(ctx);
+  if (!puppet.concurrent) puppet.last_max = max;
+  enter(NX_IN_DRAIN);
+  if (puppet.drain_code != NXMEM_STATUS_OK) return nx_puppet_ugly_status(puppet.drain_code);
+  const uint64_t most = puppet.idle_drain ? 0 : puppet.drip != 0 && puppet.drip < max ? puppet.drip : max;
+  uint64_t retired = 0;
+  while (retired < most && nx_puppet_retire() == NXMEM_STATUS_OK) retired++;
+  if (!puppet.leave_retired) *retired_out = puppet.own_retired ? puppet.retired : retired;
+  return nx_puppet_status(NXMEM_STATUS_OK);
+}
+
+static NxmemStatus pending_release_count(void *ctx, uint64_t *count_out) {
+  check_ctx(ctx);
+  enter(NX_IN_PENDING);
+  if (puppet.pending_code != NXMEM_STATUS_OK) return nx_puppet_ugly_status(puppet.pending_code);
+  if (!puppet.leave_pending) *count_out = puppet.own_pending ? puppet.pending : nx_puppet_queue_length();
+  return nx_puppet_status(NXMEM_STATUS_OK);
 }
 
 /* ---- The honest play --------------------------------------------------------------------------------------------- */
@@ -218,9 +285,9 @@ static void make_tables(void) {
       .deallocate = deallocate,
       .retain = retain,
       .release = release,
-      .enqueue_release = unused_enqueue,
-      .drain_releases = unused_drain,
-      .pending_release_count = unused_pending,
+      .enqueue_release = enqueue_release,
+      .drain_releases = drain_releases,
+      .pending_release_count = pending_release_count,
       .release_allocation = release_allocation};
   puppet.backing = (NxmemVirtualBackingVtable){
       .struct_size = NXMEM_BACKING_BYTES, .abi_minor = 1, .mechanism_id = 77, .ctx = &puppet};
@@ -231,6 +298,7 @@ static void make_tables(void) {
 
 void nx_puppet_reset(void) {
   memset(&puppet, 0, sizeof puppet);
+  (void)pthread_mutex_init(&puppet.queue_lock, NULL);
   puppet.hooks = (nx_puppet_hooks){negotiate, create_factories, query_unload, constructed, destructed};
   puppet.response = (NxmemNegotiateResponse){40, 1, 1, 0, {1, 1, 0, 1}, 31};
   for (uint32_t i = 0; i < NX_PUPPET_FACTORIES; i++) make_factory(i);

@@ -8,12 +8,19 @@
 #ifndef TESTS_HOST_PUPPET_H
 #define TESTS_HOST_PUPPET_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "hosttest.h"
 #include "puppet_module.h"
 
-enum { NX_PUPPET_FACTORIES = 80 };
+enum { NX_PUPPET_FACTORIES = 80, NX_PUPPET_QUEUE = 64 };
+
+/* A release that was queued with the puppet. */
+typedef struct nx_puppet_queued {
+  NxmemAllocation allocation;
+  uint64_t ticket;
+} nx_puppet_queued;
 
 /* Where the test is called back from. */
 typedef enum nx_place_inside {
@@ -28,6 +35,9 @@ typedef enum nx_place_inside {
   NX_IN_RELEASE,
   NX_IN_FACTORY_RELEASE,
   NX_IN_DESTRUCTOR,
+  NX_IN_ENQUEUE,
+  NX_IN_DRAIN,
+  NX_IN_PENDING,
   NX_PLACES_INSIDE
 } nx_place_inside;
 
@@ -82,6 +92,25 @@ typedef struct nx_puppet {
   NxmemAllocRequest alloc_request; /* the last one */
   NxmemAllocation released;        /* what the last release named */
 
+  /* The queue; unless set, honest: first in, first out, and a drain completes through `callbacks`. */
+  uint32_t enqueue_code; /* answered behind `inside`, and nothing is queued */
+  int leave_ticket;      /* queued, with OK and no ticket written */
+  uint32_t drain_code;
+  int own_retired; /* `retired` is reported, whatever was */
+  uint64_t retired;
+  int idle_drain;    /* nothing is retired */
+  uint64_t drip;     /* not 0: at most so many are retired by one drain */
+  int leave_retired; /* nothing is written */
+  uint32_t pending_code;
+  int own_pending;
+  uint64_t pending;
+  int leave_pending;
+  uint64_t last_max; /* what the last drain was asked for */
+  pthread_mutex_t queue_lock;
+  nx_puppet_queued queue[NX_PUPPET_QUEUE];
+  uint32_t queued;
+  uint64_t last_ticket;
+
   /* Counts. */
   _Atomic uint64_t calls[NX_PLACES_INSIDE];
   _Atomic uint64_t factory_releases[NX_PUPPET_FACTORIES];
@@ -103,6 +132,20 @@ uint64_t nx_puppet_calls(nx_place_inside place);
 uint64_t nx_puppet_factory_releases(void); /* of all factories together */
 
 NxmemStatus nx_puppet_status(uint32_t code);
+
+/* An honest completion of a queued release. */
+NxmemReleaseCompletion nx_puppet_completion(const nx_puppet_queued *queued);
+
+uint32_t nx_puppet_queue_length(void);
+
+/* The first of the queue; 0 where it is empty. */
+int nx_puppet_pop(nx_puppet_queued *out);
+
+/* Give the memory back and complete the first of the queue; what the host answered. */
+uint32_t nx_puppet_retire(void);
+
+/* Bring a completion through the last opened allocator's table; what the host answered. */
+uint32_t nx_puppet_complete(const NxmemReleaseCompletion *completion);
 
 /* A message that is longer than its buffer claims, not terminated, not UTF-8, and would steer a terminal. */
 NxmemStatus nx_puppet_ugly_status(uint32_t code);
