@@ -106,7 +106,11 @@ static const char *mismatch_word(uint32_t reason) {
   return reason == NXMEM_REASON_OTHER_BYTES ? "bytes" : "alignment";
 }
 
-static nxmem_result refuse_named(const char *verb, nxmem_verdict v, nxmem_error *error) {
+/* Where the slot was freed and taken again while it was compared, the words are another allocation's: it is the handle that is stale. */
+static nxmem_result refuse_named(const nx_naming *naming, nx_allocation *record, nxmem_verdict v, nxmem_error *error) {
+  const char *verb = naming->verb;
+  const uint64_t word = atomic_load(&record->slot.word), id = naming->allocation.id;
+  if (!nxmem_same_generation(word, id)) return refuse_claim(verb, nxmem_check_claim(word, id), error);
   if (v.reason == NXMEM_REASON_OTHER_OWNER)
     return nx_fail(error, NXMEM_ERR_WRONG_OWNER, "%s: found an allocation of another allocator", verb);
   (void)nx_fail(error, NXMEM_ERR_MISMATCH, "%s: %s: found 0x%" PRIx64 ", needed 0x%" PRIx64, verb,
@@ -138,7 +142,7 @@ nxmem_result nx_record_claim(const nx_naming *naming, nxmem_slot_state to, nx_al
   const nxmem_verdict claim = nxmem_check_claim(atomic_load(&record->slot.word), id); /* R1 */
   if (claim.reason != NXMEM_REASON_NONE) return refuse_claim(naming->verb, claim, error);
   const nxmem_verdict said = check_named(record, naming);
-  if (said.reason != NXMEM_REASON_NONE) return refuse_named(naming->verb, said, error);
+  if (said.reason != NXMEM_REASON_NONE) return refuse_named(naming, record, said, error);
   if (!nx_slot_move(&record->slot, id, NXMEM_SLOT_LIVE, to)) /* R2 */
     return refuse_claim(naming->verb, nxmem_check_lost_claim(atomic_load(&record->slot.word), id), error);
   *out = record;
@@ -154,7 +158,7 @@ nxmem_result nx_record_pin(const nx_naming *naming, nx_allocation **out, nxmem_e
     const nxmem_verdict pin = nxmem_check_pin(word, id);
     if (pin.reason != NXMEM_REASON_NONE) return refuse_claim(naming->verb, pin, error);
     const nxmem_verdict said = check_named(record, naming);
-    if (said.reason != NXMEM_REASON_NONE) return refuse_named(naming->verb, said, error);
+    if (said.reason != NXMEM_REASON_NONE) return refuse_named(naming, record, said, error);
   } while (!atomic_compare_exchange_weak(&record->slot.word, &word, nxmem_word_pinned(word)));
   *out = record;
   return NXMEM_OK;

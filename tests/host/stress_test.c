@@ -203,10 +203,16 @@ static void *run_worker(void *me) {
   for (int i = 0; i < STEPS; i++) step(&w);
   pthread_barrier_wait(&stress.start); /* nobody closes for good what another is still using */
   for (int tries = 0; w.allocator.id != 0 && tries < 1000; tries++)
-    if (note(17, nxmem_allocator_close(w.allocator, NXMEM_CLOSE_RELEASE_LIVE, NULL)) == NXMEM_OK) w.allocator.id = 0;
+    if (note(17, nxmem_allocator_close(w.allocator, NXMEM_CLOSE_RELEASE_LIVE, NULL)) == NXMEM_OK)
+      w.allocator.id = 0;
+    else
+      usleep(200);
   pthread_barrier_wait(&stress.start);
   for (int tries = 0; w.plugin.id != 0 && tries < 1000; tries++)
-    if (note(18, nxmem_plugin_try_unload(w.plugin, NULL, NULL)) == NXMEM_OK) w.plugin.id = 0;
+    if (note(18, nxmem_plugin_try_unload(w.plugin, NULL, NULL)) == NXMEM_OK)
+      w.plugin.id = 0;
+    else
+      usleep(200);
   return NULL;
 }
 
@@ -245,7 +251,7 @@ static void test_stress(void **state) {
   if (atomic_load(&stress.odd) != 0)
     fail_msg("%u odd answers, one of them step %d, result %d", (unsigned)stress.odd, stress.first_odd / 100,
              stress.first_odd % 100);
-  assert_true(atomic_load(&stress.worked) > STEPS);
+  assert_in_range(atomic_load(&stress.worked), STEPS, THREADS * STEPS * 4);
   const nxmem_host_counts zero = {0}, counts = nx_counts(stress.host);
   assert_memory_equal(&counts, &zero, sizeof zero);
   assert_false(nx_is_mapped(stress.path));
