@@ -22,5 +22,7 @@ extern const nx_family nx_deallocate_rules;
 extern const nx_family nx_structured_rules;
 extern const nx_family nx_release_misuse_rules;
 extern const nx_family nx_deferred_rules;
+extern const nx_family nx_backing_rules;
+extern const nx_family nx_backing_misuse_rules;
 
 #endif /* NXMEM_CONFORM_FAMILIES_H */

@@ -230,17 +230,17 @@ static void outlive_the_allocator(nx_trial *trial, const void *with) {
   }
 
 static const nx_rule RULES[] = {
-    ALC("NX-ALC-001", "allocate answers OK to 64 bytes aligned to 16", "Required slots", "NX-TAB-004", allocates),
+    ALC("NX-ALC-001", "allocate answers OK to 64 bytes aligned to 16", "Required slots", "NX-TAB-006", allocates),
     ALC("NX-ALC-002", "OK comes with an address", "Ownership", "NX-ALC-001", has_address),
     ALC("NX-ALC-003", "The address is aligned as asked", "Ownership", "NX-ALC-002", is_aligned),
     ALC("NX-ALC-004", "The block ends below the end of memory", "Ownership", "NX-ALC-003", does_not_wrap),
-    ALC("NX-ALC-005", "owned_bytes and mapped_bytes are written, and below 2^63", "Sizes", "NX-ALC-001",
+    ALC("NX-ALC-005", "owned_bytes and mapped_bytes are written, and below 2^63", "Sizes", "NX-ALC-004",
         counts_are_written),
-    ALC("NX-ALC-006", "The result says in struct_size that its 32 bytes were written", "Sizes", "NX-ALC-001",
+    ALC("NX-ALC-006", "The result says in struct_size that its 32 bytes were written", "Sizes", "NX-ALC-005",
         says_its_size),
     ALC("NX-ALC-007", "Sizes that are no multiple of anything, and alignments from 1 to 65536, are served", "Ownership",
-        "NX-ALC-001", all_shapes),
-    ALC("NX-ALC-008", "Live blocks do not overlap", "Ownership", "NX-ALC-004", do_not_overlap),
+        "NX-ALC-005", all_shapes),
+    ALC("NX-ALC-008", "Live blocks do not overlap", "Ownership", "NX-ALC-005", do_not_overlap),
     ALC("NX-ALC-009", "Host memory can be written, and keeps what was written while others are in use", "Ownership",
         "NX-ALC-008", keep_content),
     ALC("NX-ALC-010", "live_allocations counts blocks handed out and not given back", "Unload report", "NX-DEA-001",

@@ -259,7 +259,7 @@ static void both_ways(nx_trial *trial, const void *with) {
   }
 
 static const nx_rule DEALLOCATE[] = {
-    DEA("NX-DEA-001", "deallocate answers OK to a live block that nothing uses", "Releases", "NX-ALC-002", gives_back),
+    DEA("NX-DEA-001", "deallocate answers OK to a live block that nothing uses", "Releases", "NX-ALC-005", gives_back),
     DEA("NX-DEA-002", "unmapped_bytes_out is written", "Releases", "NX-DEA-001", unmapped_is_written),
     DEA("NX-DEA-003", "No more is reported as unmapped than was reported as mapped", "Releases", "NX-DEA-001",
         unmapped_is_bounded),
