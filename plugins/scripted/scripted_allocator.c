@@ -86,11 +86,14 @@ static int is_open(const nx_allocator *allocator) {
   return open;
 }
 
-nx_allocator *nx_sibling_of(const nx_allocator *allocator) {
+static nx_allocator *other_of_row(const nx_allocator *allocator, int open) {
   for (nx_allocator *a = first_allocator(); a != NULL; a = a->next)
-    if (a != allocator && a->row == allocator->row && is_open(a)) return a;
+    if (a != allocator && a->row == allocator->row && is_open(a) == open) return a;
   return NULL;
 }
+
+nx_allocator *nx_sibling_of(const nx_allocator *allocator) { return other_of_row(allocator, 1); }
+nx_allocator *nx_dropped_sibling_of(const nx_allocator *allocator) { return other_of_row(allocator, 0); }
 
 void nx_visit_dropped(void) {
   for (nx_allocator *a = first_allocator(); a != NULL; a = a->next)
@@ -209,6 +212,7 @@ static nx_allocator *make_allocator(const nx_mechanism *row, NxmemDeviceId devic
   allocator->device = device;
   allocator->host_minor = request->abi_minor;
   allocator->callbacks = request->callbacks;
+  allocator->host_ctx = request->callbacks == NULL ? NULL : request->callbacks->host_ctx;
   allocator->references = row->stateless ? 0u : 1u;
   allocator->spare_backing = (NxmemVirtualBackingVtable){.struct_size = NXMEM_BACKING_BYTES,
                                                          .abi_minor = NX_MINOR,
@@ -275,6 +279,7 @@ NxmemStatus nx_open(const nx_mechanism *row, NxmemDeviceId device, const NxmemOp
   if (allocator != NULL) publish_table(allocator);
   if (allocator == NULL || allocator->table.bytes == NULL) return nx_status(NXMEM_STATUS_OUT_OF_MEMORY, "open");
   if (!row->stateless) nx_count(NX_PROBE_ALLOCATORS_OPENED);
+  if (row->published != NULL) row->published(allocator);
   *out = (const NxmemAllocatorVtable *)allocator->table.bytes;
   return nx_ok();
 }
@@ -285,6 +290,7 @@ __attribute__((destructor)) static void free_allocators(void) {
     allocators = allocator->next;
     nx_queue_discard(allocator);
     unplace_tables(allocator);
+    free(allocator->state);
     free(allocator);
   }
 }

@@ -131,10 +131,11 @@ typedef struct nx_mechanism {
   void (*spoil)(NxmemAllocatorVtable *table); /* edits the table before it is published; NULL: honest */
   void (*spoil_backing)(NxmemVirtualBackingVtable *table);
   void (*spoil_sharing)(NxmemSharedMappingVtable *table);
-  uint32_t backing_bytes;                                /* of the table, really there; 0: all 72 */
-  uint32_t sharing_bytes;                                /* of the table, really there; 0: all 64 */
-  void (*last_release)(nx_allocator *allocator);         /* inside the last release, before it counts */
-  void (*after_drop)(nx_allocator *allocator);           /* inside the first unload report behind it */
+  uint32_t backing_bytes;                        /* of the table, really there; 0: all 72 */
+  uint32_t sharing_bytes;                        /* of the table, really there; 0: all 64 */
+  void (*published)(nx_allocator *allocator);    /* inside the open, when the table lies where the host will see it */
+  void (*last_release)(nx_allocator *allocator); /* inside the last release, before it counts */
+  void (*after_drop)(nx_allocator *allocator);   /* inside the first unload report behind it */
   NxmemStatus (*open)(const NxmemAllocatorVtable **out); /* instead of an honest open; NULL: honest */
 } nx_mechanism;
 
@@ -146,6 +147,7 @@ struct nx_allocator {
   NxmemDeviceId device;
   uint32_t host_minor; /* the negotiated ceiling, as the open request named it */
   const NxmemHostCallbacks *callbacks;
+  void *host_ctx; /* theirs, as it was at the open; outlives them */
   uint64_t references;
   nx_placed table;
   nx_placed backing; /* NULL bytes without the capability */
@@ -154,6 +156,7 @@ struct nx_allocator {
   nx_block *queue_last;
   uint64_t queued; /* in the queue, or out of it and not yet completed */
   int draining;
+  void *state;                             /* a row's own; freed with the allocator */
   pthread_t thread;                        /* of a row that runs one */
   atomic_int thread_state;                 /* the row's own states; 0: there is none */
   atomic_uint_fast64_t turns;              /* calls that a row counts for itself */
@@ -167,6 +170,9 @@ uint64_t nx_turn(nx_allocator *allocator);
 
 /* Another open allocator of the same row, or NULL. */
 nx_allocator *nx_sibling_of(const nx_allocator *allocator);
+
+/* One of the same row behind its last release, or NULL. */
+nx_allocator *nx_dropped_sibling_of(const nx_allocator *allocator);
 
 /* Let each allocator behind its last release do what its row does in a report. No lock is held. */
 void nx_visit_dropped(void);

@@ -32,10 +32,13 @@ extern const nx_row_group
     nx_callback_rows; /* scripted_callbacks.c: calls into the host, at the right and the wrong time */
 extern const nx_row_group nx_deferred_rows; /* scripted_deferred.c: queues with a will of their own */
 extern const nx_row_group
-    nx_completion_rows;                  /* scripted_completions.c: completions that must not settle, or otherwise */
-extern const nx_row_group nx_queue_rows; /* scripted_queues.c: enqueues, drains and counts that are not true */
-extern const nx_row_group nx_idle_drain_rows;     /* scripted_poison.c: claims to retire, and does not */
-extern const nx_row_group nx_sticky_rows;         /* scripted_poison.c: never drains */
+    nx_completion_rows;                   /* scripted_completions.c: completions that must not settle, or otherwise */
+extern const nx_row_group nx_queue_rows;  /* scripted_queues.c: enqueues, drains and counts that are not true */
+extern const nx_row_group nx_misuse_rows; /* scripted_misuse.c: callbacks called wrongly */
+extern const nx_row_group nx_reentrant_rows;  /* scripted_reentrant.c: callbacks called from everywhere */
+extern const nx_row_group nx_racing_rows;     /* scripted_racing.c: records that a thread of the plugin writes on to */
+extern const nx_row_group nx_idle_drain_rows; /* scripted_poison.c: claims to retire, and does not */
+extern const nx_row_group nx_sticky_rows;     /* scripted_poison.c: never drains */
 extern const nx_row_group nx_self_retaining_rows; /* scripted_poison.c: never ends */
 
 #endif /* NXMEM_SCRIPTED_MECHANISMS_H */

@@ -56,7 +56,10 @@ typedef enum nx_probe {
   NX_PROBE_RECLAIMS_ACCEPTED = 42,    /* calls into request_reclaim that the host answered with OK */
   NX_PROBE_FORBIDDEN_CALLS = 43,      /* calls of a slot that no host may call: masked, or behind a clear flag */
   NX_PROBE_GRANULES_MAPPED = 44,      /* now; private granules of lazy allocations */
-  NX_PROBE_COUNT = 45
+  NX_PROBE_UNPROTECT_CALLS = 45,      /* tries to make the host's callback table writable */
+  NX_PROBE_TABLE_UNPROTECTED = 46,    /* 1 where the last one succeeded */
+  NX_PROBE_RACED_WRITES = 47,         /* writes of a racing thread into a record while the host had it */
+  NX_PROBE_COUNT = 48
 } nx_probe;
 
 /* Fault modules only: the row that the module commits; NULL where the build named one that does not exist. */

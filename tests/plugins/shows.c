@@ -4,10 +4,10 @@
  * Attackers played: none; here the attackers are under test.
  * Promise: counts are compared for equality; where a table is short, it is shown that it really ends there.
  */
+#include "shows.h"
+
 #include <malloc.h>
 #include <string.h>
-
-#include "shows.h"
 
 enum { SECOND_TRY = 2 };
 
