@@ -24,5 +24,9 @@ extern const nx_family nx_release_misuse_rules;
 extern const nx_family nx_deferred_rules;
 extern const nx_family nx_backing_rules;
 extern const nx_family nx_backing_misuse_rules;
+extern const nx_family nx_sharing_rules;
+extern const nx_family nx_sharing_misuse_rules;
+extern const nx_family nx_status_rules;
+extern const nx_family nx_stress_rules;
 
 #endif /* NXMEM_CONFORM_FAMILIES_H */

@@ -5,12 +5,11 @@
  */
 #include <inttypes.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "conform/families.h"
 #include "conform/memory.h"
+#include "conform/pressure.h"
 #include "conform/slots.h"
-#include "conform/usage.h"
 #include "nxmem.h"
 
 /* ---- One wrong field --------------------------------------------------------------------------------------------- */
@@ -196,39 +195,16 @@ static void live_id(nx_trial *trial, const void *with) {
 
 /* ---- Out of memory ----------------------------------------------------------------------------------------------- */
 
-enum { BLOCK_BYTES = 1 << 20, MOST_BLOCKS = 4096 };
-
-/* Blocks until it is refused. What the allocator had in reserve is served first. */
-static uint32_t exhaust(const nx_opened *opened, nx_block *blocks, uint32_t *code_out) {
-  uint32_t count = 0;
-  for (; count < MOST_BLOCKS; count++) {
-    NxmemAllocRequest request = nx_request(opened, BLOCK_BYTES, 16);
-    blocks[count].result = nx_blank_result();
-    *code_out = nx_allocate(opened, &request, &blocks[count].result).code;
-    if (*code_out != NXMEM_STATUS_OK) break;
-    blocks[count].allocation = nx_allocation_of(&request, &blocks[count].result);
-  }
-  return count;
-}
-
 static void out_of_memory(nx_trial *trial, const void *with) {
   (void)with;
-  static nx_block blocks[MOST_BLOCKS];
-  struct rlimit unlimited, none;
-  uint32_t code = NXMEM_STATUS_OK;
   nx_opened opened = nx_open_ready(trial);
   NxmemUnloadReport before = nx_plugin_report(trial);
-  getrlimit(RLIMIT_AS, &unlimited);
-  none = (struct rlimit){nx_virtual_bytes(), unlimited.rlim_max};
-  NX_GIVEN(none.rlim_cur && setrlimit(RLIMIT_AS, &none) == 0, "the address space cannot be limited");
-  nx_enter("allocate while the process gets no more memory");
-  uint32_t count = exhaust(&opened, blocks, &code);
-  setrlimit(RLIMIT_AS, &unlimited);
-  if (code == NXMEM_STATUS_OK) nx_does_not_apply("it takes its memory from elsewhere");
-  nx_expect_code(code, NX_CODE(OUT_OF_MEMORY), "no memory left");
-  for (uint32_t i = 0; i < count; i++) nx_give(&opened, &blocks[i]);
+  nx_pressed pressed = nx_press(&opened);
+  if (pressed.code == NXMEM_STATUS_OK) nx_does_not_apply("it takes its memory from elsewhere");
+  nx_expect_code(pressed.code, NX_CODE(OUT_OF_MEMORY), "no memory left");
+  for (uint32_t i = 0; i < pressed.count; i++) nx_give(&opened, &pressed.blocks[i]);
   still_serves(&opened, &before);
-  nx_seen("OUT_OF_MEMORY after %" PRIu32 " blocks; serves again afterwards", count);
+  nx_seen("OUT_OF_MEMORY after %" PRIu32 " blocks; serves again afterwards", pressed.count);
 }
 
 #define ALC(name, text, place, function, argument)                                                             \
