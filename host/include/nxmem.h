@@ -118,7 +118,7 @@ typedef struct nxmem_host_options {
   void *reclaim_ctx;        /* the caller's, until the host is destroyed */
 } nxmem_host_options;
 
-/* Everything this library knows, guarded fetch. [any-thread] */
+/* Everything this library knows, guarded fetch, addresses looked at. [any-thread] */
 NXMEM_PUBLIC void nxmem_host_options_default(nxmem_host_options *options);
 
 /*

@@ -11,6 +11,7 @@
 #include "backing.h"
 #include "books.h"
 #include "error.h"
+#include "guard.h"
 #include "quarantine.h"
 #include "record.h"
 #include "release.h"
@@ -24,18 +25,35 @@ typedef struct asking {
 } asking;
 
 /*
- * An OK that cannot be accepted. A NULL address is never handed back: that would free another owner's memory. The others are handed back
- * once. Nothing was charged, so nothing is refunded; what the plugin keeps is counted as quarantined. Its record goes: no caller ever had its handle, and a
+ * An OK that is not accepted, and nothing of it charged: what the plugin keeps is counted as quarantined. Its record goes: no caller ever had its handle, and a
  * plugin must not be able to fill the host's tables with lies.
  */
-static void undo(nx_allocator *a, nx_allocation *record, nxmem_verdict v) {
+static void undo(nx_allocator *a, nx_allocation *record, int hand_back, uint32_t reason) {
   nx_release_answer answer = {.fate = NXMEM_FATE_QUARANTINED, .residual = NXMEM_UNWRITTEN_COUNT};
-  if (nxmem_may_hand_back(v.reason)) nx_release_ask(a, record, &answer);
+  if (hand_back) nx_release_ask(a, record, &answer);
   if (nxmem_final_fate(answer.fate) == NXMEM_FATE_QUARANTINED) {
     nx_books_quarantine(a, record);
-    nx_quarantine_list_record(a, record, answer.residual, answer.status.code, v.reason);
+    nx_quarantine_list_record(a, record, answer.residual, answer.status.code, reason);
   }
   nx_table_give(&nx_allocations, &record->slot);
+}
+
+/* NULL and what overlaps is never handed back: that would free another owner's memory. The others are, once. */
+static nxmem_result refuse(nx_allocator *a, nx_allocation *record, nxmem_verdict v, uint64_t bytes,
+                           nxmem_error *error) {
+  nx_violation(a, v);
+  undo(a, record, nxmem_may_hand_back(v.reason), v.reason);
+  return nx_fail_in(error, NXMEM_ERR_CONTRACT, v, (nx_context){.record = NX_RECORD_RESULT},
+                    "allocate %" PRIu64 " bytes", bytes);
+}
+
+/* Charged, then entered where addresses are looked at; both or neither. */
+static nx_put accept(nx_allocator *a, nx_allocation *record, const NxmemAllocResult *result, nxmem_verdict *v) {
+  *v = nx_books_charge(a, record, result);
+  if (v->reason != NXMEM_REASON_NONE) return NX_PUT_TAKEN;
+  const nx_put put = nx_guard_enter(a, record, v);
+  if (put != NX_PUT_DONE) (void)nx_books_move(a, record, 0, 0);
+  return put;
 }
 
 static nxmem_result ask(nx_allocator *a, nx_allocation *record, const asking *asked, NxmemAllocResult *taken,
@@ -77,13 +95,13 @@ static nxmem_result allocate_into(nx_allocator *a, nx_allocation *record, const 
     return answered;
   }
   atomic_store_explicit(&record->ptr, result.ptr, memory_order_relaxed);
-  const nxmem_verdict v = nx_books_charge(a, record, &result);
-  if (v.reason != NXMEM_REASON_NONE) {
-    nx_violation(a, v);
-    undo(a, record, v);
-    return nx_fail_in(error, NXMEM_ERR_CONTRACT, v, (nx_context){.record = NX_RECORD_RESULT},
-                      "allocate %" PRIu64 " bytes", asked->bytes);
+  nxmem_verdict v;
+  const nx_put put = accept(a, record, &result, &v);
+  if (put == NX_PUT_NO_MEMORY) {
+    undo(a, record, 1, NXMEM_REASON_NONE);
+    return nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "allocate: no memory to note the address");
   }
+  if (put != NX_PUT_DONE) return refuse(a, record, v, asked->bytes, error);
   nx_books_add_live(a);
   const uint64_t id = nx_slot_handle(&record->slot);
   nx_slot_set(&record->slot, NXMEM_SLOT_LIVE); /* A3 */

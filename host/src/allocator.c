@@ -13,6 +13,7 @@
 #include "callbacks.h"
 #include "deferred.h"
 #include "error.h"
+#include "guard.h"
 #include "nxmem/capability.h"
 #include "nxmem/identity.h"
 #include "nxmem/prefix.h"
@@ -176,6 +177,7 @@ static const NxmemHostCallbacks *reset(nx_allocator *a, const nx_module *module,
   atomic_store_explicit(&a->host, module->host, memory_order_relaxed);
   memset(&a->table, 0, sizeof a->table);
   a->effective = 0;
+  nx_guard_set(a, NULL);
   nx_books_reset(a);
   nx_deferral_reset(a, pins);
   return nx_callbacks_fill(a, module->agreed.agreed_minor);
@@ -200,6 +202,8 @@ static nxmem_result open_pinned(nx_module *module, const nxmem_open_options *opt
   if (o.allocator == NULL)
     return nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "open %s: no room for another allocator", options->mechanism);
   o.callbacks = reset(o.allocator, module, options->pins);
+  if (o.host->overlap == NXMEM_OVERLAP_CHECKED)
+    nx_guard_set(o.allocator, &module->spaces[o.factory - module->factories]);
   nx_slot_set(&o.allocator->slot, NXMEM_SLOT_ALLOCATING);
   r = open_into_slot(&o);
   if (r != NXMEM_OK) {

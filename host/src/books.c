@@ -117,7 +117,8 @@ static nxmem_verdict charge_total(purse owned, purse mapped, nx_allocation *reco
 /* To the core, room that is spare is a total with just that much room left. */
 static nxmem_verdict charge_spare(purse owned, purse mapped, nx_allocation *record, uint64_t align,
                                   const NxmemAllocResult *result) {
-  const nxmem_verdict v = judge(result, record, align, NXMEM_TOTAL_MAX - get(owned.spare), NXMEM_TOTAL_MAX - get(mapped.spare));
+  const nxmem_verdict v =
+      judge(result, record, align, NXMEM_TOTAL_MAX - get(owned.spare), NXMEM_TOTAL_MAX - get(mapped.spare));
   if (v.reason == NXMEM_REASON_NONE && take_spare(owned, result->owned_bytes)) {
     if (take_spare(mapped, result->mapped_bytes)) return v;
     add_spare(owned, result->owned_bytes);

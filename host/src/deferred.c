@@ -12,6 +12,7 @@
 
 #include "books.h"
 #include "error.h"
+#include "guard.h"
 #include "nxmem/completion.h"
 #include "nxmem/handle.h"
 #include "nxmem/outcome.h"
@@ -138,8 +139,12 @@ static void settle(nx_allocator *a, nx_allocation *record, const NxmemReleaseOut
                               .residual = outcome->residual_owned_bytes,
                               .status = outcome->failure};
   if (answer.fate == NXMEM_FATE_LIVE && may_revive(a)) {
-    revive(record);
-    return;
+    nxmem_verdict v;
+    if (nx_guard_enter(a, record, &v) != NX_PUT_TAKEN) {
+      revive(record);
+      return;
+    }
+    nx_books_drop_live(a); /* its address has another owner by now */
   }
   nx_release_finish(a, record, &answer);
   if (nx_is_held(a)) nx_release_forget(a, record);

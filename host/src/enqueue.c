@@ -10,6 +10,7 @@
 #include "books.h"
 #include "deferred.h"
 #include "error.h"
+#include "guard.h"
 #include "nxmem/completion.h"
 #include "nxmem/handle.h"
 #include "nxmem/pin.h"
@@ -48,6 +49,7 @@ static nxmem_result prepare(enqueuing *e) {
 /* Counted before the plugin is entered. The word comes last: with it a completion may come. */
 static void begin(enqueuing *e) {
   nx_deferral *d = &e->allocator->deferral;
+  nx_guard_leave(e->allocator, e->record); /* an honest plugin may hand the address out again before its completion gets here */
   atomic_store_explicit(nx_record_beside(e->record), e->entry->slot.self + 1u, memory_order_relaxed);
   atomic_fetch_add(&d->queued, 1u);
   e->round = (uint32_t)(atomic_fetch_add(&d->rounds, 1u) % NXMEM_USERS_MAX) + 1u;
@@ -85,7 +87,12 @@ static void end(enqueuing *e) {
   nx_deferred_end(e->allocator);
 }
 
+static nxmem_result quarantine(enqueuing *e);
+
+/* Unless its address was handed out to somebody else meanwhile. */
 static nxmem_result live_again(enqueuing *e) {
+  nxmem_verdict v;
+  if (nx_guard_enter(e->allocator, e->record, &v) == NX_PUT_TAKEN) return quarantine(e);
   const nxmem_result r = nx_fail_status(e->error, NXMEM_ERR_PLUGIN, &e->status, "enqueue release: refused, still live");
   nx_books_add_live(e->allocator);
   nx_slot_set(&e->record->slot, NXMEM_SLOT_LIVE);

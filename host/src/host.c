@@ -27,6 +27,7 @@ void nxmem_host_options_default(nxmem_host_options *options) {
                 NXMEM_ABI_VERSION_MINOR},
       .capability_flags = NXMEM_CAPS_KNOWN,
       .fetch = NXMEM_FETCH_GUARDED,
+      .overlap = NXMEM_OVERLAP_CHECKED,
   };
   *options = defaults;
 }
@@ -49,6 +50,9 @@ static nxmem_result check_options(const nxmem_host_options *o, nxmem_error *erro
   if (o->fetch != NXMEM_FETCH_GUARDED && o->fetch != NXMEM_FETCH_DIRECT)
     return nx_fail(error, NXMEM_ERR_INVALID_ARGUMENT, "create host: found fetch mode %d, needed guarded or direct",
                    (int)o->fetch);
+  if (o->overlap != NXMEM_OVERLAP_CHECKED && o->overlap != NXMEM_OVERLAP_TRUSTED)
+    return nx_fail(error, NXMEM_ERR_INVALID_ARGUMENT, "create host: found overlap check %d, needed checked or trusted",
+                   (int)o->overlap);
   if (o->fetch == NXMEM_FETCH_GUARDED && !nx_fetch_guarded_works())
     return nx_fail(error, NXMEM_ERR_UNREADABLE_MEMORY,
                    "create host: neither process_vm_readv nor memfd_create works here, so the guarded fetch cannot; "
@@ -77,6 +81,7 @@ nxmem_result nxmem_host_create(const nxmem_host_options *options, nxmem_host *ou
   host->offer.range = chosen.range;
   host->offer.capability_flags = chosen.capability_flags & nxmem_caps_at(chosen.range.minor_max);
   host->fetch = chosen.fetch;
+  host->overlap = chosen.overlap;
   host->reclaim = chosen.reclaim;
   host->reclaim_ctx = chosen.reclaim_ctx;
   /* `open_plugins` is not reset: it is 0, but for a stale handle that is counting itself in and out at this very moment. */

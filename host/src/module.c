@@ -122,6 +122,10 @@ static void reset(nx_module *module, uint64_t host, const nx_file_identity *file
   module->factories = NULL;
   module->factory_count = 0;
   module->left_out = 0;
+  for (uint32_t i = 0; i < NXMEM_FACTORIES_MAX; i++) {
+    module->spaces[i].id = module->slot.self * (uint32_t)NXMEM_FACTORIES_MAX + i;
+    atomic_store(&module->spaces[i].tiers, 0);
+  }
   module->references = 1;
   /* `inside` is not reset: a stale handle may be counting itself in and out at this very moment. */
   atomic_store(&module->allocators, 0);

@@ -188,6 +188,8 @@ const char *nxmem_reason_text(uint32_t reason) {
       return "OK without a prefix handle";
     case NXMEM_REASON_OTHER_REQUEST:
       return "the prefix was made for another size";
+    case NXMEM_REASON_OVERLAP:
+      return "the address lies in an allocation that is there";
     case NXMEM_REASON_UNREADABLE:
       return "memory cannot be read that far";
     default:

@@ -12,6 +12,7 @@
 #define NX_OBJECTS_H
 
 #include "fetch.h"
+#include "index.h"
 #include "nxmem.h"
 #include "nxmem/enumerate.h"
 #include "nxmem/negotiate.h"
@@ -30,11 +31,13 @@ typedef struct nx_host {
   nx_slot slot;
   nxmem_offer offer;
   nxmem_fetch_mode fetch;
+  nxmem_overlap_check overlap;
   nxmem_reclaim_fn reclaim; /* NULL: none */
   void *reclaim_ctx;
   nx_counter open_plugins;
   nx_counter violations;
-  nxmem_violation latest[NXMEM_VIOLATIONS_KEPT]; /* under the violations' lock; number n stands at (n - 1) modulo their count */
+  nxmem_violation
+      latest[NXMEM_VIOLATIONS_KEPT]; /* under the violations' lock; number n stands at (n - 1) modulo their count */
   nx_counter refused_callbacks;
   nx_counter unpaid_debts;
   nx_counter forced_leaks;
@@ -76,6 +79,8 @@ typedef struct nx_module {
   nx_factory *factories; /* owned: factory_count of them */
   uint32_t factory_count;
   uint32_t left_out;
+  nx_space spaces
+      [NXMEM_FACTORIES_MAX]; /* addresses that each factory's allocators handed out; empty when the module goes, for they are live or quarantined */
   uint64_t references; /* plugin handles; under the module lock */
   nx_counter inside;   /* host calls into this module that no allocator accounts for */
   nx_counter allocators;
@@ -95,10 +100,12 @@ typedef struct nx_plugin {
 
 /* What an allocator owes to releases that were queued, and to callbacks. */
 typedef struct nx_deferral {
-  nx_counter shares; /* in the slot: the open allocator's, one for each queued release, one for each callback that runs; the last one frees it */
+  nx_counter
+      shares; /* in the slot: the open allocator's, one for each queued release, one for each callback that runs; the last one frees it */
   nx_counter queued; /* releases that nothing has settled */
   nx_counter rounds; /* releases ever queued: sets the word of each round apart from the one before */
-  nx_counter closed; /* not 0: the plugin's release has been or is being called, nothing of this allocator becomes live again */
+  nx_counter
+      closed; /* not 0: the plugin's release has been or is being called, nothing of this allocator becomes live again */
   nxmem_pin_source pins; /* pin NULL: none */
   /* Of its host, which may be gone when a late callback comes. */
   nxmem_fetch_mode fetch;
@@ -110,7 +117,8 @@ typedef struct nx_deferral {
 typedef struct nx_stripe {
   _Alignas(64) nx_counter inside; /* host calls in the plugin through this allocator */
   nx_counter live;                /* modulo 2^64: allocated by this thread, less what it released */
-  nx_counter owned_spare;         /* bytes that nx_allocator.owned counts, and no record: room that this thread may charge alone */
+  nx_counter
+      owned_spare; /* bytes that nx_allocator.owned counts, and no record: room that this thread may charge alone */
   nx_counter mapped_spare;
 } nx_stripe;
 
@@ -126,10 +134,11 @@ typedef struct nx_allocator {
   NxmemVirtualBackingVtable backing; /* where VIRTUAL_BACKING is effective */
   NxmemSharedMappingVtable sharing;  /* where SHARED_MAPPING is effective */
   uint64_t effective;
+  nx_space *space; /* its factory's addresses, of its module; NULL: not looked at */
   nx_deferral deferral;
   nx_counter quarantined;
   nx_counter quarantined_bytes;
-  nx_counter owned;  /* charged to records, or spare in a stripe: never above NXMEM_TOTAL_MAX */
+  nx_counter owned; /* charged to records, or spare in a stripe: never above NXMEM_TOTAL_MAX */
   nx_counter mapped;
   nx_counter residual; /* part of `mapped` that no live allocation accounts for */
   nx_stripe stripes[NX_STRIPES];

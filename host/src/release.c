@@ -12,6 +12,7 @@
 
 #include "books.h"
 #include "error.h"
+#include "guard.h"
 #include "quarantine.h"
 #include "record.h"
 #include "violations.h"
@@ -44,9 +45,13 @@ static void release_plain(nx_allocator *a, const NxmemAllocation *allocation, nx
   out->residual = NXMEM_UNWRITTEN_COUNT;
 }
 
-/* Negotiated level, table level and capability all decide: the core has masked the flag and nulled the slot where any of them forbids it. */
+/*
+ * Negotiated level, table level and capability all decide: the core has masked the flag and nulled the slot where any of them forbids it. An honest plugin may hand
+ * the address out to another thread before it answers: so it leaves the index first.
+ */
 void nx_release_ask(nx_allocator *a, nx_allocation *record, nx_release_answer *out) {
   const NxmemAllocation allocation = nx_record_describe(a, record);
+  nx_guard_leave(a, record);
   if ((a->effective & NXMEM_CAP_STRUCTURED_RELEASE) != 0)
     release_structured(a, &allocation, out);
   else
@@ -58,14 +63,23 @@ static nxmem_verdict over_refund(uint64_t reported, uint64_t charged) {
   return (nxmem_verdict){.reason = NXMEM_REASON_TOTAL_TOO_LARGE, .field = 0, .found = reported, .needed = charged};
 }
 
+/* Its address is looked at again, unless it has another owner meanwhile: a violation. Without memory it stays as it is, and is not looked at. */
+static uint32_t keep_address(nx_allocator *a, nx_allocation *record) {
+  nxmem_verdict v;
+  if (nx_guard_enter(a, record, &v) != NX_PUT_TAKEN) return NXMEM_REASON_NONE;
+  nx_violation(a, v);
+  return v.reason;
+}
+
 void nx_release_finish(nx_allocator *a, nx_allocation *record, const nx_release_answer *answer) {
   if (nxmem_final_fate(answer->fate) == NXMEM_FATE_GONE) {
     if (!nx_books_refund(a, record, answer->reported))
       nx_violation(a, over_refund(answer->reported, atomic_load_explicit(&record->mapped, memory_order_relaxed)));
     nx_table_give(&nx_allocations, &record->slot);
   } else {
+    const uint32_t reason = keep_address(a, record);
     nx_books_quarantine(a, record);
-    nx_quarantine_list_record(a, record, answer->residual, answer->status.code, NXMEM_REASON_NONE);
+    nx_quarantine_list_record(a, record, answer->residual, answer->status.code, reason);
     nx_slot_set(&record->slot, NXMEM_SLOT_QUARANTINED); /* the record stays until the allocator closes */
   }
 }
@@ -92,15 +106,24 @@ static const char *state_words(const nx_release_answer *answer) {
   }
 }
 
+/* It says that it is still live: so it is, unless its address was handed out to somebody else meanwhile. */
+static nxmem_result still_live(nx_allocator *a, nx_allocation *record, const nx_release_answer *answer,
+                               nxmem_error *error) {
+  nxmem_verdict v;
+  if (nx_guard_enter(a, record, &v) == NX_PUT_TAKEN) {
+    nx_release_settle(a, record, answer); /* R4: counted there */
+    return nx_fail_verdict(error, NXMEM_ERR_QUARANTINED, v, "release: still live%s: quarantined", state_words(answer));
+  }
+  const nxmem_result r =
+      nx_fail_status(error, NXMEM_ERR_PLUGIN, &answer->status, "release: still live%s", state_words(answer));
+  nx_slot_set(&record->slot, NXMEM_SLOT_LIVE); /* R4 */
+  return r;
+}
+
 static nxmem_result release_claimed(nx_allocator *a, nx_allocation *record, nxmem_error *error) {
   nx_release_answer answer;
   nx_release_ask(a, record, &answer); /* R3 */
-  if (answer.fate == NXMEM_FATE_LIVE) {
-    const nxmem_result r =
-        nx_fail_status(error, NXMEM_ERR_PLUGIN, &answer.status, "release: still live%s", state_words(&answer));
-    nx_slot_set(&record->slot, NXMEM_SLOT_LIVE); /* R4 */
-    return r;
-  }
+  if (answer.fate == NXMEM_FATE_LIVE) return still_live(a, record, &answer, error);
   nx_release_settle(a, record, &answer); /* R4 */
   if (answer.fate == NXMEM_FATE_GONE) return NXMEM_OK;
   return nx_fail_status(error, NXMEM_ERR_QUARANTINED, &answer.status, "release: quarantined%s", state_words(&answer));
@@ -130,8 +153,7 @@ void nx_release_forget(nx_allocator *a, nx_allocation *record) {
 
 void nx_release_forget_quarantined(nx_allocator *a) {
   const uint32_t count = atomic_load(&nx_allocations.count);
-  for (uint32_t i = 0; i < count; i++)
-    nx_release_forget(a, (nx_allocation *)(void *)nx_table_at(&nx_allocations, i));
+  for (uint32_t i = 0; i < count; i++) nx_release_forget(a, (nx_allocation *)(void *)nx_table_at(&nx_allocations, i));
 }
 
 void nx_release_all(nx_allocator *a) {

@@ -27,7 +27,7 @@ typedef struct nx_table {
   const size_t object_bytes;
   const size_t alignment;
   const uint32_t chunk_shift; /* objects per chunk = 2^chunk_shift */
-  const int cached;           /* each thread keeps a few free slots of its own (thread.h); at most one table of the process */
+  const int cached; /* each thread keeps a few free slots of its own (thread.h); at most one table of the process */
   _Atomic(unsigned char *) chunks[NX_CHUNKS_MAX];
   _Atomic uint64_t free_head; /* tag * 2^32 + (index + 1); the tag makes each head unique */
   _Atomic uint32_t count;     /* slots ever made */

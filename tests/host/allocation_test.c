@@ -411,6 +411,7 @@ static void test_refund(void **state) {
   const nx_case *c = *state;
   const refund_row *row = c->row;
   nx_puppet_reset();
+  nx_overlap = NXMEM_OVERLAP_TRUSTED;
   puppet.table.capability_flags = NXMEM_CAP_ALLOCATOR;
   puppet.address = block;
   puppet.own_release = 1;

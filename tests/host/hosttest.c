@@ -124,6 +124,8 @@ size_t nx_open_fds(void) {
 
 /* ---- Hosts and steps --------------------------------------------------------------------------------------------- */
 
+nxmem_overlap_check nx_overlap;
+
 static nxmem_host create(const nxmem_host_options *options) {
   nxmem_host host = {0};
   nxmem_error error = nx_blank_error();
@@ -136,6 +138,7 @@ nxmem_host nx_host_in(nxmem_fetch_mode mode) {
   nxmem_host_options options;
   nxmem_host_options_default(&options);
   options.fetch = mode;
+  options.overlap = nx_overlap;
   return create(&options);
 }
 
@@ -143,6 +146,7 @@ nxmem_host nx_host_of_level(nxmem_fetch_mode mode, uint32_t minor_max, uint64_t 
   nxmem_host_options options;
   nxmem_host_options_default(&options);
   options.fetch = mode;
+  options.overlap = nx_overlap;
   options.range.minor_max = minor_max;
   options.capability_flags = flags;
   return create(&options);

@@ -60,6 +60,9 @@ size_t nx_open_fds(void);
 
 /* ---- Hosts ------------------------------------------------------------------------------------------------------- */
 
+/* Of hosts made from here on: CHECKED at first; TRUSTED for plugins that are played to hand out one address again and again. */
+extern nxmem_overlap_check nx_overlap;
+
 nxmem_host nx_host_in(nxmem_fetch_mode mode);
 
 /* A host of versions 1.0 to 1.minor_max that offers `flags`. */

@@ -35,6 +35,7 @@ static void assert_books(nxmem_host host, uint64_t quarantined, uint64_t quarant
 static void test_sums(void **state) {
   const nx_case *c = *state;
   nx_puppet_reset();
+  nx_overlap = NXMEM_OVERLAP_TRUSTED;
   nx_stage stage = nx_stage_set(c->mode);
   keep_everything();
   nxmem_allocator all[3] = {stage.allocator};
@@ -117,6 +118,7 @@ static void test_quarantined_records(void **state) {
   const nx_case *c = *state;
   enum { KEPT = 3000, ROUNDS = 4 };
   nx_puppet_reset();
+  nx_overlap = NXMEM_OVERLAP_TRUSTED;
   nx_stage stage = nx_stage_set(c->mode);
   static nxmem_allocation kept[KEPT];
   puppet.own_release = 1;

@@ -298,6 +298,7 @@ static void make_tables(void) {
 
 void nx_puppet_reset(void) {
   memset(&puppet, 0, sizeof puppet);
+  nx_overlap = NXMEM_OVERLAP_CHECKED;
   (void)pthread_mutex_init(&puppet.queue_lock, NULL);
   puppet.hooks = (nx_puppet_hooks){negotiate, create_factories, query_unload, constructed, destructed};
   puppet.response = (NxmemNegotiateResponse){40, 1, 1, 0, {1, 1, 0, 1}, 31};

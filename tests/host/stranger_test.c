@@ -174,6 +174,7 @@ static void test_handing_back(void **state) {
   const nx_case *c = *state;
   enum { ROUNDS = 50 };
   nx_puppet_reset();
+  nx_overlap = NXMEM_OVERLAP_TRUSTED;
   puppet.concurrent = 1;
   nx_stage stage = {.host = nx_host_in(c->mode), .path = nx_puppet_copy()};
   stage.plugin = nx_must_open(stage.host, stage.path);

@@ -138,7 +138,10 @@ typedef enum nxmem_reason {
   /* sharing.h */
   NXMEM_REASON_SHORT_PREFIX = 113,     /* found: struct_size; needed: 64 */
   NXMEM_REASON_NO_PREFIX_HANDLE = 114, /* OK with a handle left unwritten */
-  NXMEM_REASON_OTHER_REQUEST = 115     /* found: requested_bytes of the handle; needed: what was asked for */
+  NXMEM_REASON_OTHER_REQUEST = 115,    /* found: requested_bytes of the handle; needed: what was asked for */
+
+  /* overlap.h */
+  NXMEM_REASON_OVERLAP = 120 /* found: address; needed: where the allocation, or a part of it, begins that is there */
 } nxmem_reason;
 
 typedef struct nxmem_verdict {

@@ -1,0 +1,21 @@
+/* Records in the index of addresses: put there before they are live, taken out before a release slot is entered. Private to the host. */
+#ifndef NX_GUARD_H
+#define NX_GUARD_H
+
+#include "index.h"
+#include "nxmem/verdict.h"
+#include "objects.h"
+
+/* Addresses of an allocator opened with this factory of its module, from now on; NULL: they are not looked at. */
+void nx_guard_set(nx_allocator *allocator, nx_space *space);
+
+/*
+ * Enter a record's address: *v is written where it is taken. Nothing where it is entered already, or its allocator's addresses are not looked at. The caller owns
+ * the record. [any-thread] [blocks: malloc]
+ */
+nx_put nx_guard_enter(nx_allocator *allocator, nx_allocation *record, nxmem_verdict *v);
+
+/* Take it out, where it is in: the plugin may hand the address out again as soon as it takes it back. The caller owns the record. [any-thread] */
+void nx_guard_leave(nx_allocator *allocator, nx_allocation *record);
+
+#endif /* NX_GUARD_H */

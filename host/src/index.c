@@ -1,0 +1,124 @@
+/*
+ * index.c: is this address taken?
+ *
+ * Attackers: a plugin that hands out an address twice, inside, around or across another, from several threads at once.
+ * Promise: of two ranges of one space that overlap at most one is in; one that is refused leaves nothing behind.
+ *
+ * Enter first, then look (index_cells.h). Short ranges look at longer ones only in tiers that the space ever used. Whoever uses a tier first says so, then passes
+ * through all locks of the tiers below: a range that is in a cell by then is seen, and one that comes later sees that the tier is in use.
+ */
+#include "index.h"
+
+#include "index_cells.h"
+#include "index_pool.h"
+
+static uint32_t tier_of(uint64_t bytes) {
+  uint32_t tier = 0u;
+  while (tier < NX_TIERS - 1u && bytes > 1ull << nx_tier_shift(tier)) tier++;
+  return tier;
+}
+
+static nx_put put_part(nx_space *space, uint32_t tier, uint64_t cell, nx_bytes range, uint32_t *tiers,
+                       nx_bytes *other) {
+  if (tier == 0u) return nx_small_put(space, cell, range, tiers, other);
+  return nx_wide_put(space, tier, cell, range, tiers, other);
+}
+
+static void drop_part(nx_space *space, uint32_t tier, uint64_t cell, nx_bytes range) {
+  if (tier == 0u)
+    nx_small_drop(space, cell, range);
+  else
+    nx_wide_drop(space, tier, cell, range);
+}
+
+static void drop_all(nx_space *space, uint32_t tier, nx_bytes range) {
+  const uint64_t low = nx_cell_of(tier, range.first), high = nx_cell_of(tier, range.last);
+  drop_part(space, tier, low, range);
+  if (high != low) drop_part(space, tier, high, range);
+}
+
+static nx_put put_all(nx_space *space, uint32_t tier, nx_bytes range, uint32_t *tiers, nx_bytes *other) {
+  const uint64_t low = nx_cell_of(tier, range.first), high = nx_cell_of(tier, range.last);
+  nx_put put = put_part(space, tier, low, range, tiers, other);
+  if (put != NX_PUT_DONE || high == low) return put;
+  put = put_part(space, tier, high, range, tiers, other);
+  if (put != NX_PUT_DONE) drop_part(space, tier, low, range);
+  return put;
+}
+
+static void note_tier(nx_space *space, uint32_t tier) {
+  const uint32_t bit = 1u << tier;
+  if (tier == 0u || (atomic_load(&space->tiers) & bit) != 0u) return;
+  atomic_fetch_or(&space->tiers, bit);
+  nx_small_pass_all();
+  nx_wide_pass_all(tier);
+}
+
+/* ---- The other tiers ------------------------------------------------------------------------------------------------ */
+
+static int meets_above(nx_space *space, uint32_t tier, uint32_t tiers, nx_bytes range, nx_bytes *other) {
+  for (uint32_t t = tier + 1u; t < NX_TIERS; t++) {
+    if ((tiers & 1u << t) == 0u) continue;
+    const uint64_t low = nx_cell_of(t, range.first), high = nx_cell_of(t, range.last);
+    if (nx_wide_meets(space, t, low, range, other)) return 1;
+    if (high != low && nx_wide_meets(space, t, high, range, other)) return 1;
+  }
+  return 0;
+}
+
+static int meets_below(nx_space *space, uint32_t tier, uint64_t cell, nx_bytes range, nx_bytes *other);
+
+static int child_meets(nx_space *space, uint32_t tier, uint64_t cell, nx_bytes range, nx_bytes *other) {
+  if (tier == 0u) return nx_small_meets(space, cell, range, other);
+  return nx_wide_meets(space, tier, cell, range, other) || meets_below(space, tier, cell, range, other);
+}
+
+/* Through the cells that there are below one, as far as the range reaches. Empty ones among them are few: index_small.c, index_wide.c. */
+static int meets_below(nx_space *space, uint32_t tier, uint64_t cell, nx_bytes range, nx_bytes *other) {
+  uint64_t children[NX_FAN_OUT / 64];
+  nx_wide_children(space, tier, cell, children);
+  const uint64_t base = tier == NX_TIERS - 1u ? 0u : cell * NX_FAN_OUT;
+  const uint64_t low = nx_cell_of(tier - 1u, range.first), high = nx_cell_of(tier - 1u, range.last);
+  for (uint32_t word = 0; word < NX_FAN_OUT / 64; word++) {
+    for (uint64_t bits = children[word]; bits != 0u; bits &= bits - 1u) {
+      const uint64_t child = base + 64u * word + (uint32_t)__builtin_ctzll(bits);
+      if (child < low || child > high) continue;
+      if (child_meets(space, tier - 1u, child, range, other)) return 1;
+    }
+  }
+  return 0;
+}
+
+static int meets_all_below(nx_space *space, uint32_t tier, nx_bytes range, nx_bytes *other) {
+  if (tier == 0u) return 0;
+  const uint64_t low = nx_cell_of(tier, range.first), high = nx_cell_of(tier, range.last);
+  if (meets_below(space, tier, low, range, other)) return 1;
+  return high != low && meets_below(space, tier, high, range, other);
+}
+
+/* ---- Entering ------------------------------------------------------------------------------------------------------- */
+
+nx_put nx_index_put(nx_space *space, uint64_t first, uint64_t bytes, uint64_t *other_first, uint64_t *other_bytes) {
+  const nx_bytes range = {first, first + (bytes - 1u)};
+  const uint32_t tier = tier_of(bytes);
+  nx_bytes other = {0u, 0u};
+  uint32_t tiers = 0u;
+  note_tier(space, tier);
+  nx_put put = put_all(space, tier, range, &tiers, &other);
+  if (put == NX_PUT_DONE && (tier != 0u || tiers != 0u)) {
+    atomic_thread_fence(memory_order_seq_cst); /* entered before looked, to all who do the same */
+    if (meets_above(space, tier, tiers, range, &other) || meets_all_below(space, tier, range, &other)) {
+      drop_all(space, tier, range);
+      put = NX_PUT_TAKEN;
+    }
+  }
+  *other_first = other.first;
+  *other_bytes = other.last - other.first + 1u;
+  return put;
+}
+
+void nx_index_drop(nx_space *space, uint64_t first, uint64_t bytes) {
+  drop_all(space, tier_of(bytes), (nx_bytes){first, first + (bytes - 1u)});
+}
+
+uint64_t nx_index_bytes(void) { return NX_NODE_BYTES * (nx_small_nodes() + nx_wide_nodes()); }

@@ -1,0 +1,54 @@
+/*
+ * Cells of the index: tier 0 holds ranges of up to 1 KiB in cells of 1 KiB, each tier above ranges and cells 256 times as long. Private to the host.
+ *
+ * A range stands in each cell of its tier that it touches: one, or two. A cell above tier 0 also knows which cells below it there are. Whoever adds a range adds it
+ * first and then looks for others in the other tiers, so that of two that overlap at least one sees the other.
+ */
+#ifndef NX_INDEX_CELLS_H
+#define NX_INDEX_CELLS_H
+
+#include "index.h"
+#include "index_shard.h"
+
+enum { NX_TIERS = 8, NX_FAN_OUT = 256, NX_TIER_0_SHIFT = 10, NX_SMALL_SHARDS = 1024, NX_WIDE_SHARDS = 64 };
+
+/* From the first to the last byte: there is always one, and the last may be 2^64 - 1. */
+typedef struct nx_bytes {
+  uint64_t first;
+  uint64_t last;
+} nx_bytes;
+
+/* Bytes of a cell of a tier as a power of two; the highest tier has one cell for all. */
+static inline uint32_t nx_tier_shift(uint32_t tier) { return NX_TIER_0_SHIFT + 8u * tier; }
+static inline uint64_t nx_cell_of(uint32_t tier, uint64_t address) {
+  return tier == NX_TIERS - 1u ? 0u : address >> nx_tier_shift(tier);
+}
+
+/* Put a range's part into one cell. *tiers gains the tiers in use, read while the cell is locked; *other is what is there already. */
+nx_put nx_small_put(nx_space *space, uint64_t cell, nx_bytes range, uint32_t *tiers, nx_bytes *other);
+nx_put nx_wide_put(nx_space *space, uint32_t tier, uint64_t cell, nx_bytes range, uint32_t *tiers, nx_bytes *other);
+
+/* Take it out again; it is there. */
+void nx_small_drop(nx_space *space, uint64_t cell, nx_bytes range);
+void nx_wide_drop(nx_space *space, uint32_t tier, uint64_t cell, nx_bytes range);
+
+/* 1 where a range in that cell overlaps. */
+int nx_small_meets(nx_space *space, uint64_t cell, nx_bytes range, nx_bytes *other);
+int nx_wide_meets(nx_space *space, uint32_t tier, uint64_t cell, nx_bytes range, nx_bytes *other);
+
+/* Which cells there are below a cell: bit b of word w stands for cell 64 w + b of its 256. */
+void nx_wide_children(nx_space *space, uint32_t tier, uint64_t cell, uint64_t out[4]);
+
+/* A cell of the tier below has come to be (0: no memory), or is gone. The caller holds its shard's lock: locks are taken upwards. */
+int nx_wide_mark(uint32_t space, uint32_t tier, uint64_t child);
+void nx_wide_unmark(uint32_t space, uint32_t tier, uint64_t child);
+
+/* Whoever held a lock of a lower tier holds it no more, and sees what was written before. */
+void nx_small_pass_all(void);
+void nx_wide_pass_all(uint32_t below_tier);
+
+/* Nodes ever made and cells there are, for tests. */
+uint64_t nx_small_nodes(void);
+uint64_t nx_wide_nodes(void);
+
+#endif /* NX_INDEX_CELLS_H */

@@ -1,0 +1,214 @@
+/*
+ * index_small.c: cells of 1 KiB with ranges of up to 1 KiB: where nearly all of a program's allocations are.
+ *
+ * Attackers: a plugin that hands out addresses twice, in part or whole, or far apart so that each costs a cell.
+ * Promise: one lock of a shard for a range and a cell; a range is compared and entered under it; empty cells are kept only up to a bound.
+ */
+#include <string.h>
+
+#include "index_cells.h"
+#include "index_pool.h"
+#include "nxmem/overlap.h"
+
+enum { SPANS = 10 };
+
+/* Its first node stands in a shard's chain; more spans are in nodes behind `more`. Under the shard's lock. */
+typedef struct small_node {
+  _Atomic uint32_t next;
+  uint32_t space;
+  uint64_t cell;
+  uint32_t more;
+  uint16_t used;
+  uint16_t kept; /* stands among the shard's empties */
+  uint32_t spans[SPANS];
+} small_node;
+
+_Static_assert(sizeof(small_node) == NX_NODE_BYTES, "a node");
+
+static nx_pool pool;
+static nx_shard shards[NX_SMALL_SHARDS];
+
+static small_node *at(uint32_t reference) { return nx_pool_at(&pool, reference); }
+static _Atomic uint32_t *next_of(uint32_t reference) { return &at(reference)->next; }
+static uint64_t hash_of(uint32_t reference) {
+  return nx_cell_hash((nx_cell_key){at(reference)->cell, at(reference)->space});
+}
+static const nx_chain chain = {next_of, hash_of};
+
+static nx_shard *shard_of(uint64_t hash) { return &shards[hash >> 54]; }
+
+/* As the core takes it: offsets in the cell. */
+static uint32_t span_in(uint64_t cell, nx_bytes range) {
+  const uint64_t begin = cell << NX_TIER_0_SHIFT, end = begin + (1u << NX_TIER_0_SHIFT) - 1u;
+  const uint64_t first = range.first > begin ? range.first - begin : 0u;
+  const uint64_t last = range.last < end ? range.last - begin : end - begin;
+  return nxmem_span_make((uint32_t)first, (uint32_t)last);
+}
+
+static nx_bytes bytes_of(uint64_t cell, uint32_t span) {
+  const uint64_t begin = cell << NX_TIER_0_SHIFT;
+  return (nx_bytes){begin + nxmem_span_first(span), begin + nxmem_span_last(span)};
+}
+
+static uint32_t find(nx_shard *shard, uint64_t hash, nx_cell_key key) {
+  const _Atomic uint32_t *head = nx_shard_head(shard, hash);
+  uint32_t reference = head == NULL ? 0u : atomic_load_explicit(head, memory_order_relaxed);
+  while (reference != 0u) {
+    const small_node *node = at(reference);
+    if (node->cell == key.cell && node->space == key.space) break;
+    reference = atomic_load_explicit(&node->next, memory_order_relaxed);
+  }
+  return reference;
+}
+
+/* ---- Cells ---------------------------------------------------------------------------------------------------------- */
+
+static uint32_t take_node(nx_cell_key key) {
+  const uint32_t reference = nx_pool_take(&pool);
+  if (reference == 0u) return 0u;
+  small_node *node = at(reference);
+  node->space = key.space;
+  node->cell = key.cell;
+  node->more = 0u;
+  node->used = 0u;
+  node->kept = 0u;
+  return reference;
+}
+
+static uint32_t make(nx_shard *shard, uint64_t hash, nx_cell_key key) {
+  if (!nx_shard_make_room(shard, &chain)) return 0u;
+  const uint32_t reference = take_node(key);
+  if (reference == 0u) return 0u;
+  if (!nx_wide_mark(key.space, 1u, key.cell)) {
+    nx_pool_give(&pool, reference);
+    return 0u;
+  }
+  _Atomic uint32_t *head = nx_shard_head(shard, hash);
+  atomic_store_explicit(&at(reference)->next, atomic_load_explicit(head, memory_order_relaxed), memory_order_relaxed);
+  atomic_store_explicit(head, reference, memory_order_relaxed);
+  shard->cells++;
+  return reference;
+}
+
+/* The one that made room for it goes, unless it holds something again. */
+static void keep_empty(nx_shard *shard, uint32_t reference) {
+  if (at(reference)->kept) return;
+  at(reference)->kept = 1u;
+  const uint32_t gone = nx_shard_keep_empty(shard, reference);
+  if (gone == 0u) return;
+  small_node *node = at(gone);
+  node->kept = 0u;
+  if (node->used != 0u || node->more != 0u) return;
+  nx_shard_unlink(shard, hash_of(gone), gone, &chain);
+  nx_wide_unmark(node->space, 1u, node->cell);
+  nx_pool_give(&pool, gone);
+}
+
+/* ---- Spans ---------------------------------------------------------------------------------------------------------- */
+
+static int meets(const small_node *node, uint32_t span, nx_bytes *other) {
+  const uint64_t cell = node->cell;
+  for (;;) {
+    const uint32_t found = nxmem_find_overlap(node->spans, node->used, span);
+    if (found < node->used) {
+      *other = bytes_of(cell, node->spans[found]);
+      return 1;
+    }
+    if (node->more == 0u) return 0;
+    node = at(node->more);
+  }
+}
+
+/* Into the first node with room, or a new one behind the first. */
+static int append(small_node *first, uint32_t span) {
+  small_node *node = first;
+  while (node->used == SPANS && node->more != 0u) node = at(node->more);
+  if (node->used == SPANS) {
+    const uint32_t more = take_node((nx_cell_key){first->cell, first->space});
+    if (more == 0u) return 0;
+    node = at(more);
+    node->more = first->more;
+    first->more = more;
+  }
+  node->spans[node->used++] = span;
+  return 1;
+}
+
+/* 1 where it was there. */
+static int take_out(small_node *node, uint32_t span) {
+  for (uint32_t i = 0; i < node->used; i++) {
+    if (node->spans[i] != span) continue;
+    node->spans[i] = node->spans[--node->used];
+    return 1;
+  }
+  return 0;
+}
+
+static void remove_span(small_node *first, uint32_t span) {
+  if (take_out(first, span)) return;
+  for (uint32_t *link = &first->more; *link != 0u; link = &at(*link)->more) {
+    small_node *node = at(*link);
+    if (!take_out(node, span)) continue;
+    if (node->used != 0u) return;
+    const uint32_t empty = *link;
+    *link = node->more;
+    nx_pool_give(&pool, empty);
+    return;
+  }
+}
+
+/* ---- For the index -------------------------------------------------------------------------------------------------- */
+
+nx_put nx_small_put(nx_space *space, uint64_t cell, nx_bytes range, uint32_t *tiers, nx_bytes *other) {
+  const nx_cell_key key = {cell, space->id};
+  const uint64_t hash = nx_cell_hash(key);
+  nx_shard *shard = shard_of(hash);
+  const uint32_t span = span_in(cell, range);
+  nx_put put = NX_PUT_NO_MEMORY;
+  nx_shard_lock(shard);
+  uint32_t reference = find(shard, hash, key);
+  if (reference == 0u) reference = make(shard, hash, key);
+  if (reference != 0u) {
+    if (meets(at(reference), span, other))
+      put = NX_PUT_TAKEN;
+    else if (append(at(reference), span))
+      put = NX_PUT_DONE;
+  }
+  *tiers |= atomic_load_explicit(&space->tiers, memory_order_relaxed);
+  nx_shard_unlock(shard);
+  return put;
+}
+
+void nx_small_drop(nx_space *space, uint64_t cell, nx_bytes range) {
+  const nx_cell_key key = {cell, space->id};
+  const uint64_t hash = nx_cell_hash(key);
+  nx_shard *shard = shard_of(hash);
+  nx_shard_lock(shard);
+  const uint32_t reference = find(shard, hash, key);
+  if (reference != 0u) {
+    small_node *node = at(reference);
+    remove_span(node, span_in(cell, range));
+    if (node->used == 0u && node->more == 0u) keep_empty(shard, reference);
+  }
+  nx_shard_unlock(shard);
+}
+
+int nx_small_meets(nx_space *space, uint64_t cell, nx_bytes range, nx_bytes *other) {
+  const nx_cell_key key = {cell, space->id};
+  const uint64_t hash = nx_cell_hash(key);
+  nx_shard *shard = shard_of(hash);
+  nx_shard_lock(shard);
+  const uint32_t reference = find(shard, hash, key);
+  const int met = reference != 0u && meets(at(reference), span_in(cell, range), other);
+  nx_shard_unlock(shard);
+  return met;
+}
+
+void nx_small_pass_all(void) {
+  for (uint32_t i = 0; i < NX_SMALL_SHARDS; i++) {
+    nx_shard_lock(&shards[i]);
+    nx_shard_unlock(&shards[i]);
+  }
+}
+
+uint64_t nx_small_nodes(void) { return atomic_load(&pool.count); }
