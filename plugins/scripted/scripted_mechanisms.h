@@ -37,6 +37,9 @@ extern const nx_row_group nx_queue_rows;  /* scripted_queues.c: enqueues, drains
 extern const nx_row_group nx_misuse_rows; /* scripted_misuse.c: callbacks called wrongly */
 extern const nx_row_group nx_reentrant_rows;  /* scripted_reentrant.c: callbacks called from everywhere */
 extern const nx_row_group nx_racing_rows;     /* scripted_racing.c: records that a thread of the plugin writes on to */
+extern const nx_row_group nx_commit_rows;     /* scripted_commits.c: virtual backing that answers falsely */
+extern const nx_row_group nx_sharing_rows;    /* scripted_sharing.c: shared mapping that answers falsely */
+extern const nx_row_group nx_capability_rows; /* scripted_capabilities.c: tables, flags and slots that do not fit */
 extern const nx_row_group nx_idle_drain_rows; /* scripted_poison.c: claims to retire, and does not */
 extern const nx_row_group nx_sticky_rows;     /* scripted_poison.c: never drains */
 extern const nx_row_group nx_self_retaining_rows; /* scripted_poison.c: never ends */

@@ -126,7 +126,7 @@ static NxmemStatus check_handle(nx_allocator *allocator, const NxmemSharedPrefix
 static nx_prefix *find_locked(const nx_allocator *owner, const NxmemSharedPrefixHandle *handle) {
   for (nx_prefix *prefix = prefixes; prefix != NULL; prefix = prefix->next)
     if (prefix->number == handle->handle && prefix->owner == owner && prefix->references != 0u &&
-        (uintptr_t)prefix->writable == handle->device_ptr && prefix->bytes == handle->requested_bytes)
+        (uintptr_t)prefix->writable == handle->device_ptr)
       return prefix;
   return NULL;
 }
@@ -206,9 +206,12 @@ static NxmemStatus check_commit(nx_allocator *allocator, const NxmemSharedPrefix
   const NxmemStatus allocation = nx_check_allocation(allocator, &request->allocation);
   if (allocation.code != NXMEM_STATUS_OK) return allocation;
   if (request->byte_offset % NX_GRANULE != 0u) return invalid("prefix: offset is not a multiple of the granule");
-  const nxmem_verdict inside =
-      nxmem_check_range(request->byte_offset, request->prefix.requested_bytes, request->allocation.bytes);
-  return inside.reason == NXMEM_REASON_NONE ? nx_ok() : invalid("prefix leaves the allocation");
+  return nx_ok();
+}
+
+/* By its true size, whatever the handle says. */
+static int fits(const nx_prefix *prefix, const NxmemSharedPrefixCommitRequest *request) {
+  return nxmem_check_range(request->byte_offset, prefix->bytes, request->allocation.bytes).reason == NXMEM_REASON_NONE;
 }
 
 /* Called with the block locked. */
@@ -217,7 +220,8 @@ static NxmemStatus commit_into(nx_span *span, const nx_allocator *owner, const N
   int taken = 0;
   pthread_mutex_lock(&prefixes_lock);
   nx_prefix *prefix = find_locked(owner, &request->prefix);
-  const int mapped = prefix != NULL && nx_span_view(span, request->byte_offset, prefix, &taken);
+  const int inside = prefix != NULL && fits(prefix, request);
+  const int mapped = inside && nx_span_view(span, request->byte_offset, prefix, &taken);
   if (mapped) {
     const uint64_t additional = prefix->charged ? 0u : physical(prefix);
     prefix->charged = 1;
@@ -226,6 +230,7 @@ static NxmemStatus commit_into(nx_span *span, const nx_allocator *owner, const N
   pthread_mutex_unlock(&prefixes_lock);
   if (mapped) return nx_ok();
   if (prefix == NULL) return unknown();
+  if (!inside) return invalid("prefix leaves the allocation");
   return taken ? invalid("prefix: something is mapped there") : nx_status(NXMEM_STATUS_OUT_OF_MEMORY, "prefix");
 }
 

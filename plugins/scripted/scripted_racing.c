@@ -17,8 +17,8 @@
 #include "scripted_queue.h"
 
 enum { NOT_RUNNING = 0, RUNNING = 1, TOLD_TO_END = 2, ENDED = 3, STARTING = 4 };
-/* A race ends by itself: nobody may ever tell it to. In the host's memory it is short. */
-enum { REST = 64, OWN_MILLISECONDS = 5000, THEIR_MILLISECONDS = 50 };
+/* A race ends by itself: nobody may ever tell it to. In the host's memory it is short. REST is odd, so that it rests on either value. */
+enum { REST = 61, OWN_MILLISECONDS = 5000, THEIR_MILLISECONDS = 50 };
 
 typedef _Atomic uint32_t racing_word;
 

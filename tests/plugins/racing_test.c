@@ -50,7 +50,7 @@ static void flips_table(const scene *s, uint32_t other) {
   assert_true(holds_both(&s->table->struct_size, 128u, other));
   const NxmemAllocation block = take(s->table, 5u, SIZE, ALIGN);
   give_back(s->table, &block);
-  assert_true(counted(s, NX_PROBE_RACED_WRITES) > 1u);
+  assert_true(counted(s, NX_PROBE_RACED_WRITES) > 0u);
 }
 
 static void show_flipping_table(const scene *s) {
