@@ -121,4 +121,13 @@ void nx_index_drop(nx_space *space, uint64_t first, uint64_t bytes) {
   drop_all(space, tier_of(bytes), (nx_bytes){first, first + (bytes - 1u)});
 }
 
-uint64_t nx_index_bytes(void) { return NX_NODE_BYTES * (nx_small_nodes() + nx_wide_nodes()); }
+static uint64_t nodes_of(const nx_pool *pool) { return atomic_load(&pool->count); }
+static uint64_t unused_of(const nx_pool *pool) { return atomic_load(&pool->unused); }
+
+uint64_t nx_index_bytes(void) {
+  return nx_shard_bytes() + NX_NODE_BYTES * (nodes_of(&nx_small_pool) + nodes_of(&nx_wide_pool));
+}
+
+uint64_t nx_index_used_bytes(void) {
+  return nx_index_bytes() - NX_NODE_BYTES * (unused_of(&nx_small_pool) + unused_of(&nx_wide_pool));
+}

@@ -25,4 +25,7 @@ void nx_index_drop(nx_space *space, uint64_t first, uint64_t bytes);
 /* What the index has taken from the system so far; what is given back is used again. */
 uint64_t nx_index_bytes(void);
 
+/* Of it, without nodes that are free. */
+uint64_t nx_index_used_bytes(void);
+
 #endif /* NX_INDEX_H */

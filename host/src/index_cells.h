@@ -8,6 +8,7 @@
 #define NX_INDEX_CELLS_H
 
 #include "index.h"
+#include "index_pool.h"
 #include "index_shard.h"
 
 enum { NX_TIERS = 8, NX_FAN_OUT = 256, NX_TIER_0_SHIFT = 10, NX_SMALL_SHARDS = 1024, NX_WIDE_SHARDS = 64 };
@@ -47,8 +48,8 @@ void nx_wide_unmark(uint32_t space, uint32_t tier, uint64_t child);
 void nx_small_pass_all(void);
 void nx_wide_pass_all(uint32_t below_tier);
 
-/* Nodes ever made and cells there are, for tests. */
-uint64_t nx_small_nodes(void);
-uint64_t nx_wide_nodes(void);
+/* The pools that their nodes are from. */
+extern nx_pool nx_small_pool;
+extern nx_pool nx_wide_pool;
 
 #endif /* NX_INDEX_CELLS_H */

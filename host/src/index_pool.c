@@ -49,12 +49,15 @@ uint32_t nx_pool_take(nx_pool *pool) {
   while (head % TWO_32 != 0u) {
     const uint32_t reference = (uint32_t)(head % TWO_32);
     const uint32_t after = atomic_load_explicit(link_of(made(pool, reference)), memory_order_relaxed);
-    if (atomic_compare_exchange_weak(&pool->free_head, &head, (head / TWO_32 + 1u) * TWO_32 + after)) return reference;
+    if (!atomic_compare_exchange_weak(&pool->free_head, &head, (head / TWO_32 + 1u) * TWO_32 + after)) continue;
+    atomic_fetch_sub_explicit(&pool->unused, 1u, memory_order_relaxed);
+    return reference;
   }
   return grow(pool);
 }
 
 void nx_pool_give(nx_pool *pool, uint32_t reference) {
+  atomic_fetch_add_explicit(&pool->unused, 1u, memory_order_relaxed);
   uint64_t head = atomic_load(&pool->free_head), next;
   do {
     atomic_store_explicit(link_of(made(pool, reference)), (uint32_t)(head % TWO_32), memory_order_relaxed);

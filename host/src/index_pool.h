@@ -11,6 +11,7 @@ typedef struct nx_pool {
   _Atomic(unsigned char *) chunks[NX_POOL_CHUNKS_MAX];
   _Atomic uint64_t free_head; /* tag * 2^32 + reference */
   _Atomic uint32_t count;     /* nodes ever made */
+  _Atomic uint32_t unused;    /* of them, those that are free */
 } nx_pool;
 
 /* A node begins with a link (an _Atomic uint32_t): the pool's while the node is free. References count from 1. 0: no memory. [any-thread] */

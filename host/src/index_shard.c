@@ -19,9 +19,15 @@ void nx_shard_wait(nx_shard *shard) {
   (void)sched_yield(); /* the holder may have lost its processor */
 }
 
+static _Atomic uint64_t bytes_taken;
+
+uint64_t nx_shard_bytes(void) { return atomic_load(&bytes_taken); }
+
 static nx_buckets *new_buckets(uint32_t count, nx_buckets *before) {
-  nx_buckets *buckets = calloc(1u, sizeof *buckets + count * sizeof buckets->heads[0]);
+  const size_t bytes = sizeof(nx_buckets) + count * sizeof(_Atomic uint32_t);
+  nx_buckets *buckets = calloc(1u, bytes);
   if (buckets == NULL) return NULL;
+  atomic_fetch_add_explicit(&bytes_taken, bytes, memory_order_relaxed);
   buckets->count = count;
   buckets->before = before;
   return buckets;

@@ -86,6 +86,9 @@ int nx_shard_make_room(nx_shard *shard, const nx_chain *chain);
 /* Take a node out of its chain. Under the lock. */
 void nx_shard_unlink(nx_shard *shard, uint64_t hash, uint32_t reference, const nx_chain *chain);
 
+/* Bytes of all buckets, those of before among them. */
+uint64_t nx_shard_bytes(void);
+
 /* Keep an empty cell; returns the one that is to go for it, or 0. Under the lock. */
 uint32_t nx_shard_keep_empty(nx_shard *shard, uint32_t reference);
 

@@ -25,10 +25,10 @@ typedef struct small_node {
 
 _Static_assert(sizeof(small_node) == NX_NODE_BYTES, "a node");
 
-static nx_pool pool;
+nx_pool nx_small_pool;
 static nx_shard shards[NX_SMALL_SHARDS];
 
-static small_node *at(uint32_t reference) { return nx_pool_at(&pool, reference); }
+static small_node *at(uint32_t reference) { return nx_pool_at(&nx_small_pool, reference); }
 static _Atomic uint32_t *next_of(uint32_t reference) { return &at(reference)->next; }
 static uint64_t hash_of(uint32_t reference) {
   return nx_cell_hash((nx_cell_key){at(reference)->cell, at(reference)->space});
@@ -64,7 +64,7 @@ static uint32_t find(nx_shard *shard, uint64_t hash, nx_cell_key key) {
 /* ---- Cells ---------------------------------------------------------------------------------------------------------- */
 
 static uint32_t take_node(nx_cell_key key) {
-  const uint32_t reference = nx_pool_take(&pool);
+  const uint32_t reference = nx_pool_take(&nx_small_pool);
   if (reference == 0u) return 0u;
   small_node *node = at(reference);
   node->space = key.space;
@@ -80,7 +80,7 @@ static uint32_t make(nx_shard *shard, uint64_t hash, nx_cell_key key) {
   const uint32_t reference = take_node(key);
   if (reference == 0u) return 0u;
   if (!nx_wide_mark(key.space, 1u, key.cell)) {
-    nx_pool_give(&pool, reference);
+    nx_pool_give(&nx_small_pool, reference);
     return 0u;
   }
   _Atomic uint32_t *head = nx_shard_head(shard, hash);
@@ -101,7 +101,7 @@ static void keep_empty(nx_shard *shard, uint32_t reference) {
   if (node->used != 0u || node->more != 0u) return;
   nx_shard_unlink(shard, hash_of(gone), gone, &chain);
   nx_wide_unmark(node->space, 1u, node->cell);
-  nx_pool_give(&pool, gone);
+  nx_pool_give(&nx_small_pool, gone);
 }
 
 /* ---- Spans ---------------------------------------------------------------------------------------------------------- */
@@ -152,7 +152,7 @@ static void remove_span(small_node *first, uint32_t span) {
     if (node->used != 0u) return;
     const uint32_t empty = *link;
     *link = node->more;
-    nx_pool_give(&pool, empty);
+    nx_pool_give(&nx_small_pool, empty);
     return;
   }
 }
@@ -210,5 +210,3 @@ void nx_small_pass_all(void) {
     nx_shard_unlock(&shards[i]);
   }
 }
-
-uint64_t nx_small_nodes(void) { return atomic_load(&pool.count); }

@@ -32,11 +32,11 @@ typedef struct span_node {
 
 _Static_assert(sizeof(wide_node) == NX_NODE_BYTES && sizeof(span_node) == NX_NODE_BYTES, "nodes");
 
-static nx_pool pool;
+nx_pool nx_wide_pool;
 static nx_shard shards[NX_TIERS - 1][NX_WIDE_SHARDS];
 
-static wide_node *at(uint32_t reference) { return nx_pool_at(&pool, reference); }
-static span_node *spans_at(uint32_t reference) { return nx_pool_at(&pool, reference); }
+static wide_node *at(uint32_t reference) { return nx_pool_at(&nx_wide_pool, reference); }
+static span_node *spans_at(uint32_t reference) { return nx_pool_at(&nx_wide_pool, reference); }
 
 static uint32_t get(const _Atomic uint32_t *field) { return atomic_load_explicit(field, memory_order_relaxed); }
 static void put(_Atomic uint32_t *field, uint32_t value) { atomic_store_explicit(field, value, memory_order_relaxed); }
@@ -71,10 +71,10 @@ static int holds_nothing(const wide_node *node) {
 
 static uint32_t make(nx_shard *shard, uint64_t hash, uint32_t tier, nx_cell_key key) {
   if (!nx_shard_make_room(shard, &chain)) return 0u;
-  const uint32_t reference = nx_pool_take(&pool);
+  const uint32_t reference = nx_pool_take(&nx_wide_pool);
   if (reference == 0u) return 0u;
   if (tier + 1u < NX_TIERS && !nx_wide_mark(key.space, tier + 1u, key.cell)) {
-    nx_pool_give(&pool, reference);
+    nx_pool_give(&nx_wide_pool, reference);
     return 0u;
   }
   wide_node *node = at(reference);
@@ -106,7 +106,7 @@ static void keep_empty(nx_shard *shard, uint32_t tier, uint32_t reference) {
   if (!holds_nothing(node)) return;
   nx_shard_unlink(shard, hash_of(gone), gone, &chain);
   if (tier + 1u < NX_TIERS) nx_wide_unmark(get(&node->space), tier + 1u, get_long(&node->cell));
-  nx_pool_give(&pool, gone);
+  nx_pool_give(&nx_wide_pool, gone);
 }
 
 /* The cell of `tier` above a child, and the child's place in it. */
@@ -204,7 +204,7 @@ static int append(wide_node *owner, uint32_t tier, uint64_t cell, nx_bytes range
   uint32_t reference = get(&owner->spans);
   while (reference != 0u && get(&spans_at(reference)->used) == room) reference = get(&spans_at(reference)->next);
   if (reference == 0u) {
-    reference = nx_pool_take(&pool);
+    reference = nx_pool_take(&nx_wide_pool);
     if (reference == 0u) return 0;
     put(&spans_at(reference)->used, 0u);
     put(&spans_at(reference)->next, get(&owner->spans));
@@ -244,7 +244,7 @@ static void remove_range(wide_node *owner, uint32_t tier, uint64_t cell, nx_byte
     if (get(&node->used) != 0u) return;
     const uint32_t empty = get(link);
     put(link, get(&node->next));
-    nx_pool_give(&pool, empty);
+    nx_pool_give(&nx_wide_pool, empty);
     return;
   }
 }
@@ -345,5 +345,3 @@ void nx_wide_pass_all(uint32_t below_tier) {
     }
   }
 }
-
-uint64_t nx_wide_nodes(void) { return atomic_load(&pool.count); }
