@@ -49,6 +49,6 @@ void nxmem_settle_decommit(uint64_t reported, uint64_t charged, nxmem_credit *ou
   out->excess = said - out->credited;
 }
 
-uint64_t nxmem_settle_committed(uint32_t status_code, uint64_t reported, uint64_t charged) {
-  return status_code == NXMEM_STATUS_OK && reported <= charged ? reported : charged;
+uint64_t nxmem_settle_committed(uint32_t status_code, uint64_t reported, uint64_t charged, uint64_t bytes) {
+  return status_code == NXMEM_STATUS_OK && reported <= nxmem_most_mapped(0u, bytes) ? reported : charged;
 }

@@ -39,9 +39,10 @@ def backing_seeds():
     yield from numbered("settle_decommit", u64, ((0, 0), (5, 5), (4, 5), (6, 5), (MAX64, 5), (MAX64 - 1, 5), (5, 0),
                                                  (MAX64, 0), (MAX64, MAX64), (MAX64 - 1, MAX64)))
     for status in (0, 1, 12):
-        for reported, charged in ((0, 0), (4, 5), (5, 5), (6, 5), (MAX64, 5), (MAX64, MAX64)):
-            yield (f"settle_committed_{status}_{reported:x}_{charged:x}",
-                   call("settle_committed", u32(status), u64(reported, charged)))
+        for reported, bytes_ in ((0, 0), (0, 5), (1, 0), (GRANULE, 5), (GRANULE + 1, 5), (MAX64, 5), (TOTAL_MAX, MAX64),
+                                 (TOTAL_MAX + 1, MAX64), (MAX64, MAX64)):
+            yield (f"settle_committed_{status}_{reported:x}_{bytes_:x}",
+                   call("settle_committed", u32(status), u64(reported, 7, bytes_)))
 
 
 MECHANISM, BYTES = 0x6D656D, 3 * GRANULE

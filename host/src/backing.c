@@ -5,8 +5,9 @@
  * Promise: what may be mapped is charged before the plugin is entered, no more is credited than was charged, and a release meanwhile is BUSY.
  *
  * Several calls may be at one allocation at once, so what one of them does to the charge is not always what it did to the pages: two that commit the same granule are
- * charged twice. A pin that finds another one there says so in the word (nxmem/pin.h), and so does a call that failed or was told nothing: the last to leave then asks
- * what is committed, and settles the charge to that, never above what is charged. What the plugin does not say stays charged.
+ * charged twice, one that commits what another takes away in between is not charged at all. A pin that finds another one there says so in the word (nxmem/pin.h), and so
+ * does a call that failed or was told nothing: the last to leave then asks what is committed, and settles the charge to that, where it is possible. What the plugin does
+ * not say stays charged.
  */
 #include "backing.h"
 
@@ -117,7 +118,7 @@ static void settle_committed(nx_allocator *a, nx_allocation *record) {
   pthread_mutex_t *lock = lock_charge(record);
   if (nxmem_pin_is_alone(atomic_load(&record->slot.word)))
     (void)nx_books_move(a, record, nx_books_owned_of(record),
-                        nxmem_settle_committed(code, reported, nx_books_mapped_of(record)));
+                        nxmem_settle_committed(code, reported, nx_books_mapped_of(record), allocation.bytes));
   pthread_mutex_unlock(lock);
 }
 
@@ -219,10 +220,12 @@ nxmem_result nxmem_commit(nxmem_allocator allocator, nxmem_allocation allocation
 
 /* ---- Decommit ---------------------------------------------------------------------------------------------------- */
 
+/* More than is charged is the plugin's fault only where no other call has been at the charge. */
 static void credit(const work *w, uint64_t reported, uint64_t *unmapped_out) {
   const nxmem_credit split = credit_mapped(w->a, w->record, reported);
+  const int alone = nxmem_pin_is_alone(atomic_load(&w->record->slot.word));
   if (split.unknown) leave_open(w->record);
-  if (split.unknown || split.excess != 0)
+  if (split.unknown || (split.excess != 0 && alone))
     nx_violation(w->a, (nxmem_verdict){NXMEM_REASON_MORE_THAN_POSSIBLE, 0, reported, split.credited});
   if (unmapped_out != NULL) *unmapped_out = split.credited;
 }

@@ -33,4 +33,4 @@ void eva_nxmem_settle_decommit(void) {
   nxmem_settle_decommit(reported, eva_bound(), &out);
 }
 
-void eva_nxmem_settle_committed(void) { (void)nxmem_settle_committed(any32, any64, any64); }
+void eva_nxmem_settle_committed(void) { (void)nxmem_settle_committed(any32, any64, any64, eva_bound()); }

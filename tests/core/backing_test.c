@@ -129,23 +129,28 @@ static void test_credit(void **state) {
 typedef struct settle_row {
   const char *name;
   uint32_t code;
-  uint64_t reported, charged, want;
+  uint64_t reported, charged, bytes, want;
 } settle_row;
 
 static const settle_row settle_rows[] = {
-    {"settle: less", 0, 4, 5, 4},
-    {"settle: nothing", 0, 0, 5, 0},
-    {"settle: as charged", 0, 5, 5, 5},
-    {"settle: more is not believed", 0, 6, 5, 5},
-    {"settle: unwritten", 0, ALL, 5, 5},
-    {"settle: a failure says nothing", 5, 4, 5, 5},
-    {"settle: quarantined says nothing", 12, 0, 5, 5},
-    {"settle: a code nobody knows", 0xFFFFFFFFu, 0, 5, 5},
+    {"settle: less", 0, 4, 5, 100, 4},
+    {"settle: nothing", 0, 0, 5, 100, 0},
+    {"settle: as charged", 0, 5, 5, 100, 5},
+    {"settle: more", 0, 6, 5, 100, 6},
+    {"settle: the most", 0, G, 5, 100, G},
+    {"settle: one more is not believed", 0, G + 1, 5, 100, 5},
+    {"settle: the most there is", 0, TOP, 5, ALL, TOP},
+    {"settle: beyond it", 0, TOP + 1, 5, ALL, 5},
+    {"settle: of no byte", 0, 1, 5, 0, 5},
+    {"settle: unwritten", 0, ALL, 5, ALL, 5},
+    {"settle: a failure says nothing", 5, 4, 5, 100, 5},
+    {"settle: quarantined says nothing", 12, 0, 5, 100, 5},
+    {"settle: a code nobody knows", 0xFFFFFFFFu, 0, 5, 100, 5},
 };
 
 static void test_settle(void **state) {
   const settle_row *row = *state;
-  assert_int_equal(nxmem_settle_committed(row->code, row->reported, row->charged), row->want);
+  assert_int_equal(nxmem_settle_committed(row->code, row->reported, row->charged, row->bytes), row->want);
 }
 
 int main(void) {

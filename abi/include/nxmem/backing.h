@@ -140,20 +140,20 @@ typedef struct nxmem_credit {
 void nxmem_settle_decommit(uint64_t reported, uint64_t charged, nxmem_credit *out);
 
 /*
- * The charge after the plugin was asked how much of an allocation is committed: its answer, where that is a success
- * that does not say more than is charged; else what is charged.
+ * The charge after the plugin was asked how much of an allocation of `bytes` is committed: its answer, where that is a
+ * success and possible, be it less or more than is charged; else what is charged.
  */
 /*@ assigns \nothing;
     behavior known:
       assumes answered: status_code == 0;
-      assumes believable: reported <= charged;
+      assumes possible: reported <= NX_MOST(0, bytes);
       ensures exact: \result == reported;
     behavior unknown:
-      assumes doubtful: status_code != 0 || reported > charged;
+      assumes doubtful: status_code != 0 || reported > NX_MOST(0, bytes);
       ensures stays: \result == charged;
     complete behaviors;
     disjoint behaviors; */
-uint64_t nxmem_settle_committed(uint32_t status_code, uint64_t reported, uint64_t charged);
+uint64_t nxmem_settle_committed(uint32_t status_code, uint64_t reported, uint64_t charged, uint64_t bytes);
 
 #ifdef __cplusplus
 }

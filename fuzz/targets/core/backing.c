@@ -46,7 +46,8 @@ static void run_nxmem_settle_decommit(core_call *call) {
 static void run_nxmem_settle_committed(core_call *call) {
   const uint32_t status_code = fuzz_take_u32(&call->in);
   const uint64_t reported = fuzz_take_u64(&call->in);
-  nxmem_settle_committed(status_code, reported, fuzz_take_u64(&call->in));
+  const uint64_t charged = fuzz_take_u64(&call->in);
+  nxmem_settle_committed(status_code, reported, charged, fuzz_take_u64(&call->in));
 }
 
 static const core_row rows[] = {
