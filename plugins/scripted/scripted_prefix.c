@@ -106,7 +106,8 @@ void nx_prefix_drop_view(nx_prefix *prefix) {
   destroy(gone);
 }
 
-__attribute__((destructor)) static void free_prefixes(void) {
+/* Behind the destructors without a number: parked blocks and queues drop their views first. */
+__attribute__((destructor(200))) static void free_prefixes(void) {
   while (prefixes != NULL) {
     nx_prefix *prefix = prefixes;
     prefixes = prefix->next;

@@ -9,11 +9,12 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "backing.h"
 #include "recorder.h"
 
 #define COUNT(rows) (sizeof(rows) / sizeof((rows)[0]))
 
-enum { G = 65536 };
+enum { G = GRANULE };
 
 static const subject lazy = {"libnxmem_scripted.so", "lazy", 31u, 31u};
 
@@ -30,155 +31,52 @@ typedef struct story {
   void (*tell)(scene *s);
 } story;
 
-/* ---- Steps that must succeed ------------------------------------------------------------------------------------ */
-
-static NxmemAllocation reserve(const scene *s, uint64_t id, uint64_t bytes, const NxmemByteRange *ranges,
-                               uint64_t count, uint64_t mapped) {
-  NxmemAllocRequest request = alloc_request(s->table, id, bytes, 64u);
-  NxmemAllocResult result = alloc_result();
-  request.committed_ranges = ranges;
-  request.committed_range_count = count;
-  uint64_t foretold = UINT64_MAX;
-  assert_status(s->backing->mapped_bytes_for_allocation(s->backing->ctx, &request, &foretold), NXMEM_STATUS_OK);
-  assert_int_equal(foretold, mapped);
-  assert_status(s->backing->allocate_committed(s->backing->ctx, &request, &result), NXMEM_STATUS_OK);
-  assert_non_null(result.ptr);
-  assert_int_equal(result.owned_bytes, mapped);
-  assert_int_equal(result.mapped_bytes, mapped);
-  return allocation_of(&request, &result);
-}
-
-static NxmemRangeRequest range_of(const NxmemAllocation *allocation, uint64_t offset, uint64_t bytes) {
-  return (NxmemRangeRequest){sizeof(NxmemRangeRequest), 0u, *allocation, {offset, bytes}};
-}
-
-static uint64_t missing(const scene *s, const NxmemAllocation *allocation, uint64_t offset, uint64_t bytes) {
-  const NxmemRangeRequest request = range_of(allocation, offset, bytes);
-  uint64_t mapped = UINT64_MAX;
-  assert_status(s->backing->mapped_bytes_for_ranges(s->backing->ctx, &request, 1u, &mapped), NXMEM_STATUS_OK);
-  return mapped;
-}
-
-static uint64_t committed(const scene *s, const NxmemAllocation *allocation) {
-  uint64_t bytes = UINT64_MAX;
-  assert_status(s->backing->committed_bytes(s->backing->ctx, allocation, &bytes), NXMEM_STATUS_OK);
-  return bytes;
-}
-
-static void commit(const scene *s, const NxmemAllocation *allocation, uint64_t offset, uint64_t bytes) {
-  const NxmemRangeRequest request = range_of(allocation, offset, bytes);
-  assert_status(s->backing->commit_range(s->backing->ctx, &request), NXMEM_STATUS_OK);
-}
-
-static uint64_t decommit(const scene *s, const NxmemAllocation *allocation, uint64_t offset, uint64_t bytes) {
-  const NxmemRangeRequest request = range_of(allocation, offset, bytes);
-  uint64_t unmapped = UINT64_MAX;
-  assert_status(s->backing->decommit_range(s->backing->ctx, &request, &unmapped), NXMEM_STATUS_OK);
-  return unmapped;
-}
-
-/* Which granules can be read, as a word of bits. */
-static uint32_t accessible(const NxmemAllocation *allocation) {
-  uint32_t bits = 0u;
-  for (uint32_t i = 0u; i * (uint64_t)G < allocation->bytes; i++)
-    bits |= (uint32_t)(readable(allocation->ptr + i * (uint64_t)G, 1u) == 1u) << i;
-  return bits;
-}
-
-static NxmemSharedPrefixHandle unwritten_handle(void) {
-  NxmemSharedPrefixHandle handle;
-  memset(&handle, 0xFF, sizeof handle);
-  handle.struct_size = sizeof handle;
-  return handle;
-}
-
-static NxmemSharedPrefixHandle make_prefix(const scene *s, uint64_t bytes) {
-  NxmemSharedPrefixHandle handle = unwritten_handle();
-  const uint64_t rounded = (bytes + G - 1u) / G * G;
-  assert_status(s->sharing->create_shared_prefix(s->sharing->ctx, s->table->mechanism_id, bytes, &handle),
-                NXMEM_STATUS_OK);
-  assert_int_equal(handle.struct_size, 64u);
-  assert_int_equal(handle.mechanism_id, s->table->mechanism_id);
-  assert_int_not_equal(handle.handle, 0u);
-  assert_int_equal(handle.device.tier, NXMEM_TIER_HOST);
-  assert_int_equal(handle.requested_bytes, bytes);
-  assert_int_equal(handle.committed_physical_bytes, rounded);
-  assert_int_equal(handle.mapped_bytes, rounded);
-  return handle;
-}
-
-static uint64_t increment(const scene *s, const NxmemSharedPrefixHandle *handle) {
-  uint64_t bytes = UINT64_MAX;
-  assert_status(s->sharing->incremental_owned_bytes(s->sharing->ctx, handle, &bytes), NXMEM_STATUS_OK);
-  return bytes;
-}
-
-static NxmemStatus share(const scene *s, const NxmemSharedPrefixHandle *handle, const NxmemAllocation *allocation,
-                         uint64_t offset, NxmemSharedPrefixCommitInfo *info) {
-  const NxmemSharedPrefixCommitRequest request = {sizeof request, 0u, *handle, *allocation, offset};
-  *info = (NxmemSharedPrefixCommitInfo){sizeof *info, 0u, UINT64_MAX, UINT64_MAX, UINT64_MAX};
-  return s->sharing->commit_shared_prefix(s->sharing->ctx, &request, info);
-}
-
-static void assert_shared(const scene *s, const NxmemSharedPrefixHandle *handle, const NxmemAllocation *allocation,
-                          uint64_t offset, uint64_t additional) {
-  NxmemSharedPrefixCommitInfo info;
-  assert_status(share(s, handle, allocation, offset, &info), NXMEM_STATUS_OK);
-  assert_int_equal(info.additional_owned_bytes, additional);
-  assert_int_equal(info.newly_mapped_bytes, handle->mapped_bytes);
-  assert_int_equal(info.granules, handle->mapped_bytes / G);
-}
-
-static void drop_prefix(const scene *s, const NxmemSharedPrefixHandle *handle) {
-  assert_status(s->sharing->release_shared_prefix(s->sharing->ctx, handle), NXMEM_STATUS_OK);
-}
-
 /* ---- Backing ---------------------------------------------------------------------------------------------------- */
 
 static void whole_allocation(scene *s) {
   const NxmemAllocation a = take(s->table, 1u, 3u * G + 1u, 4096u);
   assert_int_equal(accessible(&a), 15u);
   memset(a.ptr, 0x5A, a.bytes);
-  assert_int_equal(committed(s, &a), 4u * G);
+  assert_int_equal(committed(s->table, &a), 4u * G);
   assert_int_equal(give_back(s->table, &a), 4u * G);
   assert_int_equal(readable(a.ptr, 1u), 0u);
 }
 
 /* 1 TiB costs nothing until something of it is committed. */
 static void reserves_a_tebibyte(scene *s) {
-  const NxmemAllocation a = reserve(s, 1u, 1ull << 40, NULL, 0u, 0u);
-  assert_int_equal(committed(s, &a), 0u);
+  const NxmemAllocation a = reserve(s->table, 1u, 1ull << 40, NULL, 0u, 0u);
+  assert_int_equal(committed(s->table, &a), 0u);
   assert_int_equal(readable(a.ptr, 1u), 0u);
-  commit(s, &a, (1ull << 40) - 1u, 1u);
-  assert_int_equal(committed(s, &a), G);
+  commit(s->table, &a, (1ull << 40) - 1u, 1u);
+  assert_int_equal(committed(s->table, &a), G);
   a.ptr[(1ull << 40) - 1u] = 7u;
   assert_int_equal(give_back(s->table, &a), G);
 }
 
 static void ranges_at_birth(scene *s) {
   const NxmemByteRange ranges[] = {{0u, 1u}, {10u, 100u}, {3u * G - 1u, 2u}};
-  const NxmemAllocation a = reserve(s, 1u, 8u * G, ranges, COUNT(ranges), 3u * G);
+  const NxmemAllocation a = reserve(s->table, 1u, 8u * G, ranges, COUNT(ranges), 3u * G);
   assert_int_equal(accessible(&a), 0x0Du);
   assert_int_equal(give_back(s->table, &a), 3u * G);
 }
 
 static void commits_and_decommits(scene *s) {
-  const NxmemAllocation a = reserve(s, 1u, 8u * G, NULL, 0u, 0u);
-  assert_int_equal(missing(s, &a, G + 5u, G), 2u * G);
-  commit(s, &a, G + 5u, G);
+  const NxmemAllocation a = reserve(s->table, 1u, 8u * G, NULL, 0u, 0u);
+  assert_int_equal(missing(s->table, &a, G + 5u, G), 2u * G);
+  commit(s->table, &a, G + 5u, G);
   assert_int_equal(accessible(&a), 0x06u);
   a.ptr[G] = 9u;
-  assert_int_equal(missing(s, &a, 0u, 4u * G), 2u * G);
-  commit(s, &a, 0u, 4u * G);
+  assert_int_equal(missing(s->table, &a, 0u, 4u * G), 2u * G);
+  commit(s->table, &a, 0u, 4u * G);
   assert_int_equal(a.ptr[G], 9u); /* what was mapped was not mapped over */
-  assert_int_equal(missing(s, &a, 0u, 4u * G), 0u);
-  assert_int_equal(committed(s, &a), 4u * G);
-  assert_int_equal(decommit(s, &a, 1u, 2u * G), G); /* granule 1 alone lies wholly inside */
+  assert_int_equal(missing(s->table, &a, 0u, 4u * G), 0u);
+  assert_int_equal(committed(s->table, &a), 4u * G);
+  assert_int_equal(decommit(s->table, &a, 1u, 2u * G), G); /* granule 1 alone lies wholly inside */
   assert_int_equal(accessible(&a), 0x0Du);
-  assert_int_equal(decommit(s, &a, 1u, 2u * G), 0u);
-  commit(s, &a, G, 1u);
+  assert_int_equal(decommit(s->table, &a, 1u, 2u * G), 0u);
+  commit(s->table, &a, G, 1u);
   assert_int_equal(a.ptr[G], 0u); /* its memory really went */
-  assert_int_equal(decommit(s, &a, 0u, 8u * G), 4u * G);
+  assert_int_equal(decommit(s->table, &a, 0u, 8u * G), 4u * G);
   assert_int_equal(accessible(&a), 0u);
   assert_int_equal(s->p.probe(NX_PROBE_GRANULES_MAPPED), 0u);
   assert_int_equal(give_back(s->table, &a), 0u);
@@ -187,21 +85,21 @@ static void commits_and_decommits(scene *s) {
 /* The last granule ends with the allocation, though that is not a multiple of it. */
 static void decommits_the_odd_end(scene *s) {
   const NxmemAllocation a = take(s->table, 1u, G + 100u, 64u);
-  assert_int_equal(decommit(s, &a, G, 99u), 0u);
-  assert_int_equal(decommit(s, &a, G, 100u), G);
+  assert_int_equal(decommit(s->table, &a, G, 99u), 0u);
+  assert_int_equal(decommit(s->table, &a, G, 100u), G);
   assert_int_equal(give_back(s->table, &a), G);
 }
 
 static void counts_a_granule_once(scene *s) {
-  const NxmemAllocation a = reserve(s, 1u, 4u * G, NULL, 0u, 0u);
-  const NxmemAllocation b = reserve(s, 2u, 4u * G, NULL, 0u, 0u);
+  const NxmemAllocation a = reserve(s->table, 1u, 4u * G, NULL, 0u, 0u);
+  const NxmemAllocation b = reserve(s->table, 2u, 4u * G, NULL, 0u, 0u);
   const NxmemRangeRequest requests[] = {range_of(&a, 0u, 1u), range_of(&b, 0u, 1u), range_of(&a, 1u, G),
                                         range_of(&a, 0u, 4u * G)};
   uint64_t mapped = UINT64_MAX;
   assert_status(s->backing->mapped_bytes_for_ranges(s->backing->ctx, requests, COUNT(requests), &mapped),
                 NXMEM_STATUS_OK);
   assert_int_equal(mapped, 5u * G);
-  assert_int_equal(committed(s, &a) + committed(s, &b), 0u); /* asking maps nothing */
+  assert_int_equal(committed(s->table, &a) + committed(s->table, &b), 0u); /* asking maps nothing */
   give_back(s->table, &a);
   give_back(s->table, &b);
 }
@@ -209,45 +107,45 @@ static void counts_a_granule_once(scene *s) {
 /* ---- Sharing ---------------------------------------------------------------------------------------------------- */
 
 static void shares_a_prefix(scene *s) {
-  const NxmemSharedPrefixHandle prefix = make_prefix(s, G + 3u);
+  const NxmemSharedPrefixHandle prefix = make_prefix(s->table, G + 3u);
   strcpy((char *)(uintptr_t)prefix.device_ptr, "once");
-  const NxmemAllocation a = reserve(s, 1u, 4u * G, NULL, 0u, 0u);
-  const NxmemAllocation b = reserve(s, 2u, 4u * G, NULL, 0u, 0u);
-  assert_int_equal(increment(s, &prefix), 2u * G);
-  assert_shared(s, &prefix, &a, G, 2u * G);
-  assert_int_equal(increment(s, &prefix), 0u);
-  assert_shared(s, &prefix, &b, 0u, 0u);
+  const NxmemAllocation a = reserve(s->table, 1u, 4u * G, NULL, 0u, 0u);
+  const NxmemAllocation b = reserve(s->table, 2u, 4u * G, NULL, 0u, 0u);
+  assert_int_equal(increment(s->table, &prefix), 2u * G);
+  assert_shared(s->table, &prefix, &a, G, 2u * G);
+  assert_int_equal(increment(s->table, &prefix), 0u);
+  assert_shared(s->table, &prefix, &b, 0u, 0u);
   assert_string_equal((const char *)a.ptr + G, "once");
   assert_string_equal((const char *)b.ptr, "once");
-  assert_int_equal(committed(s, &a), 2u * G);
+  assert_int_equal(committed(s->table, &a), 2u * G);
   assert_report(&s->p, 1u, 2u, 2u, 1u, 0u);
-  drop_prefix(s, &prefix);
+  drop_prefix(s->table, &prefix);
   assert_report(&s->p, 1u, 2u, 2u, 0u, 0u);
   assert_string_equal((const char *)b.ptr, "once"); /* the views keep it */
   assert_int_equal(give_back(s->table, &a), 2u * G);
-  assert_int_equal(decommit(s, &b, 0u, G), G);
+  assert_int_equal(decommit(s->table, &b, 0u, G), G);
   assert_report(&s->p, 1u, 1u, 1u, 0u, 0u);
-  assert_int_equal(decommit(s, &b, G, G), G);
+  assert_int_equal(decommit(s->table, &b, G, G), G);
   assert_report(&s->p, 1u, 1u, 0u, 0u, 0u);
   give_back(s->table, &b);
 }
 
 static void a_view_is_read_only(scene *s) {
-  const NxmemSharedPrefixHandle prefix = make_prefix(s, 1u);
-  const NxmemAllocation a = reserve(s, 1u, G, NULL, 0u, 0u);
-  assert_shared(s, &prefix, &a, 0u, G);
+  const NxmemSharedPrefixHandle prefix = make_prefix(s->table, 1u);
+  const NxmemAllocation a = reserve(s->table, 1u, G, NULL, 0u, 0u);
+  assert_shared(s->table, &prefix, &a, 0u, G);
   assert_int_equal(readable(a.ptr, 1u), 1u);
   assert_false(writable(a.ptr));
-  drop_prefix(s, &prefix);
+  drop_prefix(s->table, &prefix);
   give_back(s->table, &a);
 }
 
 static void references_of_a_prefix(scene *s) {
-  const NxmemSharedPrefixHandle prefix = make_prefix(s, 1u);
+  const NxmemSharedPrefixHandle prefix = make_prefix(s->table, 1u);
   assert_status(s->sharing->retain_shared_prefix(s->sharing->ctx, &prefix), NXMEM_STATUS_OK);
-  drop_prefix(s, &prefix);
+  drop_prefix(s->table, &prefix);
   assert_report(&s->p, 1u, 0u, 0u, 1u, 0u);
-  drop_prefix(s, &prefix);
+  drop_prefix(s->table, &prefix);
   assert_report(&s->p, 1u, 0u, 0u, 0u, 0u);
   assert_status(s->sharing->release_shared_prefix(s->sharing->ctx, &prefix), NXMEM_STATUS_UNKNOWN_ALLOCATION);
   assert_status(s->sharing->retain_shared_prefix(s->sharing->ctx, &prefix), NXMEM_STATUS_UNKNOWN_ALLOCATION);
@@ -257,40 +155,40 @@ static void references_of_a_prefix(scene *s) {
 }
 
 static void refused_shares(scene *s) {
-  const NxmemSharedPrefixHandle prefix = make_prefix(s, 2u * G);
-  const NxmemAllocation a = reserve(s, 1u, 4u * G, NULL, 0u, 0u);
+  const NxmemSharedPrefixHandle prefix = make_prefix(s->table, 2u * G);
+  const NxmemAllocation a = reserve(s->table, 1u, 4u * G, NULL, 0u, 0u);
   NxmemSharedPrefixCommitInfo info;
-  assert_status(share(s, &prefix, &a, 3u * G, &info), NXMEM_STATUS_INVALID_ARGUMENT);
-  assert_status(share(s, &prefix, &a, UINT64_MAX - G + 1u, &info), NXMEM_STATUS_INVALID_ARGUMENT);
-  assert_status(share(s, &prefix, &a, 1u, &info), NXMEM_STATUS_INVALID_ARGUMENT);
-  commit(s, &a, G, 1u);
+  assert_status(share(s->table, &prefix, &a, 3u * G, &info), NXMEM_STATUS_INVALID_ARGUMENT);
+  assert_status(share(s->table, &prefix, &a, UINT64_MAX - G + 1u, &info), NXMEM_STATUS_INVALID_ARGUMENT);
+  assert_status(share(s->table, &prefix, &a, 1u, &info), NXMEM_STATUS_INVALID_ARGUMENT);
+  commit(s->table, &a, G, 1u);
   a.ptr[G] = 9u;
-  assert_status(share(s, &prefix, &a, 0u, &info), NXMEM_STATUS_INVALID_ARGUMENT);
+  assert_status(share(s->table, &prefix, &a, 0u, &info), NXMEM_STATUS_INVALID_ARGUMENT);
   assert_int_equal(info.additional_owned_bytes, UINT64_MAX);
   assert_int_equal(a.ptr[G], 9u);
   NxmemSharedPrefixHandle other = prefix;
   other.device_ptr += G;
-  assert_status(share(s, &other, &a, 2u * G, &info), NXMEM_STATUS_UNKNOWN_ALLOCATION);
+  assert_status(share(s->table, &other, &a, 2u * G, &info), NXMEM_STATUS_UNKNOWN_ALLOCATION);
   other = prefix;
   other.mechanism_id++;
-  assert_status(share(s, &other, &a, 2u * G, &info), NXMEM_STATUS_WRONG_MECHANISM);
+  assert_status(share(s->table, &other, &a, 2u * G, &info), NXMEM_STATUS_WRONG_MECHANISM);
   other = prefix;
   other.device.index++;
-  assert_status(share(s, &other, &a, 2u * G, &info), NXMEM_STATUS_WRONG_DEVICE);
-  assert_int_equal(increment(s, &prefix), 2u * G); /* nothing was charged */
-  drop_prefix(s, &prefix);
+  assert_status(share(s->table, &other, &a, 2u * G, &info), NXMEM_STATUS_WRONG_DEVICE);
+  assert_int_equal(increment(s->table, &prefix), 2u * G); /* nothing was charged */
+  drop_prefix(s->table, &prefix);
   give_back(s->table, &a);
 }
 
 static void a_siblings_prefix(scene *s) {
   const NxmemAllocatorVtable *sibling = plugin_open(&s->p);
-  const NxmemSharedPrefixHandle prefix = make_prefix(s, G);
+  const NxmemSharedPrefixHandle prefix = make_prefix(s->table, G);
   assert_int_equal(sibling->mechanism_id, s->table->mechanism_id);
   const NxmemSharedMappingVtable *other = sibling->shared_mapping;
   assert_status(other->retain_shared_prefix(other->ctx, &prefix), NXMEM_STATUS_UNKNOWN_ALLOCATION);
   assert_status(other->release_shared_prefix(other->ctx, &prefix), NXMEM_STATUS_UNKNOWN_ALLOCATION);
   sibling->release(sibling->ctx);
-  drop_prefix(s, &prefix);
+  drop_prefix(s->table, &prefix);
 }
 
 /* ---- Queued releases -------------------------------------------------------------------------------------------- */
@@ -376,7 +274,7 @@ static uint32_t one_life(const worker *w, uint64_t id) {
   uint64_t bytes = 0u;
   uint32_t bad = s->backing->commit_range(s->backing->ctx, &range).code != NXMEM_STATUS_OK;
   a.ptr[4u * G] = 1u;
-  bad += share(s, w->prefix, &a, 0u, &info).code != NXMEM_STATUS_OK || a.ptr[0] != 77u;
+  bad += share(s->table, w->prefix, &a, 0u, &info).code != NXMEM_STATUS_OK || a.ptr[0] != 77u;
   bad += s->backing->decommit_range(s->backing->ctx, &range, &bytes).code != NXMEM_STATUS_OK || bytes != G;
   if (id % 2u == 0u) return bad + (s->table->deallocate(s->table->ctx, &a, &bytes).code != NXMEM_STATUS_OK);
   bad += s->table->enqueue_release(s->table->ctx, &a, &bytes).code != NXMEM_STATUS_OK;
@@ -403,7 +301,7 @@ static NxmemStatus count_completion(void *host_ctx, const NxmemReleaseCompletion
 static void four_threads(scene *s) {
   worker workers[WORKERS];
   pthread_t threads[WORKERS];
-  const NxmemSharedPrefixHandle prefix = make_prefix(s, 2u * G);
+  const NxmemSharedPrefixHandle prefix = make_prefix(s->table, 2u * G);
   *(uint8_t *)(uintptr_t)prefix.device_ptr = 77u;
   s->r.callbacks.release_completed = count_completion;
   completions_seen = 0u;
@@ -413,7 +311,7 @@ static void four_threads(scene *s) {
   for (int i = 0; i < WORKERS; i++) assert_int_equal(workers[i].failures, 0u);
   (void)drain(s->table, UINT64_MAX);
   assert_int_equal(completions_seen, (uint64_t)WORKERS * ROUNDS / 2u);
-  drop_prefix(s, &prefix);
+  drop_prefix(s->table, &prefix);
 }
 
 /* ---- Rows ------------------------------------------------------------------------------------------------------- */
