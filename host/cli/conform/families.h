@@ -28,5 +28,6 @@ extern const nx_family nx_sharing_rules;
 extern const nx_family nx_sharing_misuse_rules;
 extern const nx_family nx_status_rules;
 extern const nx_family nx_stress_rules;
+extern const nx_family nx_callback_rules;
 
 #endif /* NXMEM_CONFORM_FAMILIES_H */

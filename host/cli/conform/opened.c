@@ -1,7 +1,7 @@
 /*
- * opened.c: an allocator as a host opens it, and the callbacks that go with it.
- * Attackers: the plugin: its table, and what it does with the callbacks.
- * Promise: each callback is counted; a foreign host_ctx is never followed.
+ * opened.c: an allocator as a host opens it.
+ * Attackers: the plugin: its table, and the tables behind that one.
+ * Promise: what cannot be read stays zero; what fails on the way ends the trial as "could not tell".
  */
 #include <inttypes.h>
 #include <string.h>
@@ -10,54 +10,7 @@
 #include "nxmem.h"
 #include "nxmem/capability.h"
 
-enum { OPEN_REQUEST_BYTES = 32, CALLBACKS_BYTES = 32 };
-
-/* ---- Callbacks -------------------------------------------------------------------------------------------------- */
-
-/* Logs of this child; a host_ctx that is none of them is foreign. */
-enum { LOGS = 64 };
-static nx_callback_log *logs[LOGS];
-static _Atomic uint32_t log_count;
-static nx_callback_log forgetful;
-
-static NxmemStatus answer(uint32_t code) { return (NxmemStatus){code, 0, {0}}; }
-
-static nx_callback_log *log_of(void *host_ctx) {
-  for (uint32_t i = 0; i < log_count && i < LOGS; i++)
-    if (logs[i] == host_ctx) return logs[i];
-  if (log_count && logs[0]) atomic_fetch_add(&logs[0]->foreign, 1);
-  return NULL;
-}
-
-static NxmemStatus request_reclaim(void *host_ctx, const NxmemReclaimRequest *request, uint64_t *reclaimed_out) {
-  nx_callback_log *log = log_of(host_ctx);
-  if (!log || !request || !reclaimed_out) return answer(NXMEM_STATUS_INVALID_ARGUMENT);
-  atomic_fetch_add(&log->reclaims, 1);
-  log->last_reclaim = *request;
-  *reclaimed_out = 0;
-  return log->on_reclaim ? log->on_reclaim(log->with, request, reclaimed_out) : answer(NXMEM_STATUS_OK);
-}
-
-static NxmemStatus release_completed(void *host_ctx, const NxmemReleaseCompletion *completion) {
-  nx_callback_log *log = log_of(host_ctx);
-  if (!log || !completion) return answer(NXMEM_STATUS_INVALID_ARGUMENT);
-  uint64_t at = atomic_fetch_add(&log->completions, 1);
-  if (at < NX_COMPLETIONS_KEPT) log->kept[at] = *completion;
-  return log->on_completion ? log->on_completion(log->with, completion) : answer(NXMEM_STATUS_OK);
-}
-
-void nx_callbacks_begin(nx_callback_log *log) {
-  memset(log, 0, sizeof *log);
-  log->table = (NxmemHostCallbacks){CALLBACKS_BYTES, NXMEM_ABI_VERSION_MINOR, log, request_reclaim, release_completed};
-  uint32_t at = log_count;
-  if (at < LOGS) logs[at] = log;
-  if (at < LOGS) log_count = at + 1;
-}
-
-static nx_callback_log *forgetful_log(void) {
-  if (!forgetful.table.host_ctx) nx_callbacks_begin(&forgetful);
-  return &forgetful;
-}
+enum { OPEN_REQUEST_BYTES = 32 };
 
 /* ---- Opening ---------------------------------------------------------------------------------------------------- */
 
@@ -73,7 +26,7 @@ NxmemAllocatorFactoryVtable nx_target_factory(nx_trial *trial) {
 
 NxmemOpenRequest nx_open_request(nx_trial *trial, const NxmemAllocatorFactoryVtable *factory) {
   return (NxmemOpenRequest){OPEN_REQUEST_BYTES, trial->minor, factory->device, NXMEM_CAP_ALLOCATOR,
-                            &forgetful_log()->table};
+                            &nx_default_log()->table};
 }
 
 /* What cannot be read stays zero. */

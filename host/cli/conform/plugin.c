@@ -83,17 +83,6 @@ void nx_plugin_release_factories(nx_trial *trial) {
 
 /* ---- The unload report ------------------------------------------------------------------------------------------ */
 
-NxmemUnloadReport nx_plugin_report(nx_trial *trial) {
-  NxmemUnloadReport report;
-  memset(&report, 0xFF, sizeof report);
-  report.struct_size = NXMEM_UNLOAD_REPORT_BYTES;
-  report.reserved = 0;
-  nx_enter("NxmemQueryUnloadReadiness");
-  NxmemStatus status = trial->unload(&report);
-  NX_GIVEN(status.code == NXMEM_STATUS_OK, "NxmemQueryUnloadReadiness answered %s", nxmem_status_name(status.code));
-  return report;
-}
-
 typedef struct axis {
   const char *name;
   size_t offset;
@@ -105,15 +94,36 @@ static const axis AXES[] = {{"live_allocators", offsetof(NxmemUnloadReport, live
                             {"live_capabilities", offsetof(NxmemUnloadReport, live_capabilities)},
                             {"queued_releases", offsetof(NxmemUnloadReport, queued_releases)}};
 
+enum { AXIS_COUNT = sizeof AXES / sizeof AXES[0] };
+
 static uint64_t count_at(const NxmemUnloadReport *report, size_t offset) {
   uint64_t count;
   memcpy(&count, (const uint8_t *)report + offset, sizeof count);
   return count;
 }
 
+NxmemUnloadReport nx_plugin_raw_report(nx_trial *trial) {
+  NxmemUnloadReport report;
+  memset(&report, 0xFF, sizeof report);
+  report.struct_size = NXMEM_UNLOAD_REPORT_BYTES;
+  report.reserved = 0;
+  nx_enter("NxmemQueryUnloadReadiness");
+  NxmemStatus status = trial->unload(&report);
+  NX_GIVEN(status.code == NXMEM_STATUS_OK, "NxmemQueryUnloadReadiness answered %s", nxmem_status_name(status.code));
+  return report;
+}
+
+NxmemUnloadReport nx_plugin_report(nx_trial *trial) {
+  NxmemUnloadReport report = nx_plugin_raw_report(trial);
+  for (size_t i = 0; i < AXIS_COUNT; i++)
+    NX_GIVEN(count_at(&report, AXES[i].offset) != UINT64_MAX, "%s of the unload report was left unwritten",
+             AXES[i].name);
+  return report;
+}
+
 void nx_same_counts(nx_trial *trial, const NxmemUnloadReport *before, const char *after) {
   NxmemUnloadReport now = nx_plugin_report(trial);
-  for (size_t i = 0; i < sizeof AXES / sizeof AXES[0]; i++) {
+  for (size_t i = 0; i < AXIS_COUNT; i++) {
     uint64_t was = count_at(before, AXES[i].offset), is = count_at(&now, AXES[i].offset);
     NX_EXPECT(was == is, "%s went from %" PRIu64 " to %" PRIu64 " with %s", AXES[i].name, was, is, after);
   }

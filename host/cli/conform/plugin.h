@@ -39,7 +39,9 @@ void nx_plugin_ready(nx_trial *trial);
 void nx_plugin_enumerate(nx_trial *trial);
 void nx_plugin_release_factories(nx_trial *trial);
 
+/* Every count is written; the raw one may be anything. */
 NxmemUnloadReport nx_plugin_report(nx_trial *trial);
+NxmemUnloadReport nx_plugin_raw_report(nx_trial *trial);
 
 /* Fails where any count differs; `after` names what happened in between. */
 void nx_same_counts(nx_trial *trial, const NxmemUnloadReport *before, const char *after);
@@ -62,22 +64,37 @@ typedef struct nx_opened {
   NxmemSharedMappingVtable sharing;
 } nx_opened;
 
-/* What the host's callbacks were told; one per open. */
-enum { NX_COMPLETIONS_KEPT = 512 };
+/* ---- The host's callbacks (callbacks.c) -------------------------------------------------------------------------- */
 
+enum { NX_COMPLETIONS_KEPT = 512, NX_RECLAIMS_KEPT = 64, NX_WORDS_BYTES = 128 };
+
+/* What one table of callbacks was told. Only whole records are kept; the rest is counted as malformed. */
 typedef struct nx_callback_log {
   NxmemHostCallbacks table;
+  _Atomic uint64_t calls;
   _Atomic uint64_t reclaims;
   _Atomic uint64_t completions;
-  _Atomic uint64_t foreign; /* calls with another host_ctx */
-  NxmemReclaimRequest last_reclaim;
+  _Atomic uint64_t malformed_reclaims;
+  _Atomic uint64_t malformed_completions;
+  _Atomic uint64_t unsteady; /* records that changed while they were read */
+  char malformed[NX_WORDS_BYTES];
+  NxmemReclaimRequest asked[NX_RECLAIMS_KEPT];
   NxmemReleaseCompletion kept[NX_COMPLETIONS_KEPT];
-  NxmemStatus (*on_reclaim)(void *with, const NxmemReclaimRequest *request, uint64_t *reclaimed_out);
-  NxmemStatus (*on_completion)(void *with, const NxmemReleaseCompletion *completion);
+  void (*inside)(void *with); /* called from inside every callback; NULL: nothing */
   void *with;
 } nx_callback_log;
 
+/* The log stays registered for the rest of the child. */
 void nx_callbacks_begin(nx_callback_log *log);
+
+/* The one that an open gets that names none. */
+nx_callback_log *nx_default_log(void);
+
+/* Calls with a host_ctx that no open was given. */
+uint64_t nx_foreign_calls(void);
+
+/* Whether the host answers that it gave up what was asked for (the default), or nothing. */
+void nx_host_is_generous(int generous);
 
 /* The factory that the trial is about, copied. */
 NxmemAllocatorFactoryVtable nx_target_factory(nx_trial *trial);
@@ -86,7 +103,7 @@ NxmemOpenRequest nx_open_request(nx_trial *trial, const NxmemAllocatorFactoryVta
 /* nx_plugin_ready() and one open; ends the trial as not applicable where the rule's capability is not effective. */
 nx_opened nx_open_ready(nx_trial *trial);
 
-/* One more open. `log` may be NULL: callbacks that answer and forget. */
+/* One more open. `log` may be NULL: the default one. */
 nx_opened nx_open_once(nx_trial *trial, nx_callback_log *log);
 void nx_close(nx_opened *opened);
 

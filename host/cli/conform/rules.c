@@ -13,7 +13,7 @@ const nx_family *const NX_FAMILIES[] = {&nx_module_rules,          &nx_negotiati
                                         &nx_allocate_misuse_rules, &nx_deallocate_rules,  &nx_structured_rules,
                                         &nx_release_misuse_rules,  &nx_deferred_rules,    &nx_backing_rules,
                                         &nx_backing_misuse_rules,  &nx_sharing_rules,     &nx_sharing_misuse_rules,
-                                        &nx_status_rules,          &nx_stress_rules};
+                                        &nx_status_rules,          &nx_stress_rules,      &nx_callback_rules};
 const size_t NX_FAMILY_COUNT = sizeof NX_FAMILIES / sizeof NX_FAMILIES[0];
 
 const nx_rule *nx_rule_at(size_t index) {

@@ -5,6 +5,7 @@
  */
 #include <inttypes.h>
 #include <string.h>
+#include <time.h>
 
 #include "conform/families.h"
 #include "conform/memory.h"
@@ -223,6 +224,23 @@ static void outlive_the_allocator(nx_trial *trial, const void *with) {
   nx_seen("still there, still counted");
 }
 
+enum { WATCHES = 4, WATCH_NS = 5000000 };
+
+/* What the plugin keeps of the caller's record is a pointer into its stack. */
+static void leaves_the_result(nx_trial *trial, const void *with) {
+  (void)with;
+  const struct timespec moment = {0, WATCH_NS};
+  nx_opened opened = nx_open_ready(trial);
+  for (int i = 0; i < WATCHES; i++) {
+    allocated block = allocate_of(&opened, 4096, 64);
+    NxmemAllocResult after, before = block.result;
+    nanosleep(&moment, NULL);
+    nx_read_memory(&after, &block.result, sizeof after);
+    NX_EXPECT(!memcmp(&before, &after, sizeof after), "the result changed behind the call");
+  }
+  nx_seen("unchanged %d times", WATCHES);
+}
+
 #define ALC(name, text, place, need, function)                                                           \
   {                                                                                                      \
     .id = (name), .statement = (text), .section = (place), .scope = NX_SCOPE_MECHANISM, .needs = (need), \
@@ -248,6 +266,7 @@ static const nx_rule RULES[] = {
     ALC("NX-ALC-011", "Blocks can be given back in any order", "Ownership", "NX-ALC-010", any_order),
     ALC("NX-ALC-012", "Blocks that are live at the allocator's last release keep their memory and their count",
         "Ownership", "NX-ALC-010", outlive_the_allocator),
+    ALC("NX-ALC-041", "The result is not written to behind the call", "Threads", "NX-ALC-005", leaves_the_result),
 };
 
 const nx_family nx_allocate_rules = NX_FAMILY("allocate", "What allocate hands out", RULES);

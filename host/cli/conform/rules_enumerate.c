@@ -253,6 +253,7 @@ static void lists_again(nx_trial *trial, const void *with) {
   memset(trial->entries, 0, sizeof trial->entries);
   nx_enter("NxmemCreateAllocatorFactories once more");
   nx_expect_code(trial->factories(trial->entries, NX_FACTORIES, &again).code, NX_CODE(OK), "a second list");
+  if (again > NX_FACTORIES) again = NX_FACTORIES;
   NX_EXPECT(again == count, "%" PRIu64 " factories at first, then %" PRIu64, count, again);
   nx_seen("%" PRIu64 " again", again);
 }

@@ -276,7 +276,7 @@ static const nx_rule RULES[] = {
      .needs = "NX-MOD-002",
      .check = answers_ok},
     NEG("NX-NEG-002", "The response says in struct_size that all of its 40 bytes were written", whole_response, NULL),
-    NEG("NX-NEG-003", "The agreed major lies in both ranges", major_in_range, NULL),
+    ON("NX-NEG-005", "NX-NEG-003", "The agreed major lies in both ranges", major_in_range, NULL),
     ON("NX-NEG-003", "NX-NEG-004", "The agreed minor is the smaller of both maxima", minor_in_range, NULL),
     NEG("NX-NEG-005", "The plugin's own range is written and not inverted", own_range, NULL),
     NEG("NX-NEG-006", "The answer holds no capability that nobody defined", known_caps, NULL),
@@ -284,10 +284,10 @@ static const nx_rule RULES[] = {
     ON("NX-NEG-004", "NX-NEG-008", "The answer holds no capability that the agreed minor does not define", defined_caps,
        NULL),
     NEG("NX-NEG-009", "reserved is written as 0", reserved_is_zero, NULL),
-    NEG("NX-NEG-010", "Nothing is offered that the host did not offer", within_offer, NULL),
+    ON("NX-NEG-008", "NX-NEG-010", "Nothing is offered that the host did not offer", within_offer, NULL),
     NEG("NX-NEG-011", "Capability bits of a host ahead of the plugin are ignored", unknown_offer, NULL),
     NEG("NX-NEG-012", "The same offer gets the same answer", repeats, NULL),
-    ON("NX-NEG-004", "NX-NEG-013",
+    ON("NX-NEG-010", "NX-NEG-013",
        "A host of 1.0 alone gets 1.0, or VERSION_MISMATCH where the plugin's minimum is above", older_host, NULL),
     ON("NX-NEG-004", "NX-NEG-014", "A host with a higher minor gets the plugin's own maximum", newer_host, NULL),
     ON("NX-NEG-003", "NX-NEG-015", "Of several common majors the highest is agreed", highest_major, NULL),
@@ -303,7 +303,7 @@ static const nx_rule RULES[] = {
        &ODD[INVERTED_MINOR]),
     ON("NX-NEG-005", "NX-NEG-021", "A host without ALLOCATOR is refused with UNSUPPORTED_CAPABILITY", refuses,
        &ODD[NO_ALLOCATOR]),
-    ON("NX-NEG-005", "NX-NEG-022", "A refusal reports the plugin's own range all the same", range_when_refusing, NULL),
+    ON("NX-NEG-004", "NX-NEG-022", "A refusal reports the plugin's own range all the same", range_when_refusing, NULL),
 };
 
 const nx_family nx_negotiation_rules = NX_FAMILY("negotiation", "Versions and capabilities agreed at load", RULES);

@@ -169,7 +169,11 @@ static const nx_rule RULES[] = {
      .check = misaligned},
     NEG("NX-NEG-036", "Nothing is written beyond the room that the response's struct_size offers", "Sizes", short_room),
     NEG("NX-NEG-037", "Room for less than 40 bytes is SHORT_STRUCT", "Sizes", short_room_refused),
-    NEG("NX-NEG-038", "Room for more than 40 bytes is served within that room", "Sizes", large_room),
+    {.id = "NX-NEG-038",
+     .statement = "Room for more than 40 bytes is served within that room",
+     .section = "Sizes",
+     .needs = "NX-NEG-002",
+     .check = large_room},
     NEG("NX-NEG-039", "The request is not written to, and records of their exact size suffice", "Sizes", exact_memory),
     NEG("NX-NEG-040", "Eight threads at once get the same answer", "Threads", from_threads),
 };

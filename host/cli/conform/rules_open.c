@@ -84,6 +84,7 @@ static void unknown_required(nx_trial *trial, const void *with) {
   while (bit & opened.table.capability_flags) bit >>= 1;
   if (bit & NXMEM_CAPS_KNOWN) nx_does_not_apply("the table declares every bit");
   nx_close(&opened);
+  o.before = nx_plugin_report(trial);
   o.request.required_capability_flags |= bit;
   must_refuse(&o, &o.request, NX_CODE(UNSUPPORTED_CAPABILITY), "a required capability that nobody defined");
 }
@@ -95,6 +96,7 @@ static void absent_required(nx_trial *trial, const void *with) {
   uint64_t absent = NXMEM_CAPS_KNOWN & ~opened.table.capability_flags;
   if (!absent) nx_does_not_apply("the mechanism has every capability");
   nx_close(&opened);
+  o.before = nx_plugin_report(trial);
   for (uint64_t bit = 1; bit <= NXMEM_CAPS_KNOWN; bit <<= 1) {
     if (!(absent & bit)) continue;
     o.request.required_capability_flags = NXMEM_CAP_ALLOCATOR | bit;
@@ -125,8 +127,11 @@ static void long_request(nx_trial *trial, const void *with) {
 static void exact_memory(nx_trial *trial, const void *with) {
   (void)with;
   opening o = begin(trial);
-  o.request.callbacks = nx_guarded(o.request.callbacks, sizeof *o.request.callbacks, 0);
+  const NxmemHostCallbacks *original = o.request.callbacks;
+  o.request.callbacks = nx_guarded(original, sizeof *original, 0);
   must_open(&o, nx_guarded(&o.request, sizeof o.request, 0), "a read-only request and callbacks of their exact size");
+  NX_EXPECT(!memcmp(o.request.callbacks, original, sizeof *original),
+            "the table of callbacks was made writable and changed");
 }
 
 static void required_ones(nx_trial *trial, const void *with) {
@@ -249,19 +254,23 @@ static void opens_are_apart(nx_trial *trial, const void *with) {
   nx_seen("the second serves after the first is gone");
 }
 
+enum { LOOKS = 5000 };
+
+/* Its 128 bytes, whatever size it claims: what lies behind them is none of our business. */
 static void table_stands_still(nx_trial *trial, const void *with) {
   (void)with;
   NxmemAllocatorVtable before, after;
   nx_opened opened = nx_open_ready(trial);
-  size_t bytes = opened.table.struct_size < sizeof before ? opened.table.struct_size : sizeof before;
-  size_t first = nx_read_memory(&before, opened.published, bytes);
+  size_t first = nx_read_memory(&before, opened.published, sizeof before);
   nx_block block = nx_take(&opened, 64, 16);
   nx_give(&opened, &block);
   nx_opened second = nx_open_once(trial, NULL);
   nx_close(&second);
-  NX_EXPECT(nx_read_memory(&after, opened.published, bytes) == first && !memcmp(&before, &after, first),
-            "the table changed while the allocator was open");
-  nx_seen("the same %zu bytes", first);
+  nx_enter("looking at the table %d times", LOOKS);
+  for (int i = 0; i < LOOKS; i++)
+    NX_EXPECT(nx_read_memory(&after, opened.published, first) == first && !memcmp(&before, &after, first),
+              "the table changed while the allocator was open");
+  nx_seen("the same %zu bytes in %d looks", first, LOOKS);
 }
 
 static void open_often(void *with, uint32_t thread) {
@@ -306,8 +315,13 @@ static const nx_rule RULES[] = {
         required_ones),
     OPN("NX-OPN-010", "Without callbacks it opens and serves, or refuses", "Ownership", "NX-DEA-001", no_callbacks),
     OPN("NX-OPN-011", "Callbacks of minor 0 are taken", "Versions", "NX-DEA-001", older_callbacks),
-    OPN("NX-OPN-012", "Nothing behind the end of a short table of callbacks is read", "Sizes", "NX-DEA-001",
-        short_callbacks),
+    {.id = "NX-OPN-012",
+     .statement = "Nothing behind the end of a short table of callbacks is read",
+     .section = "Sizes",
+     .severity = NX_SEVERITY_WARNING,
+     .scope = NX_SCOPE_MECHANISM,
+     .needs = "NX-DEA-001",
+     .check = short_callbacks},
     OPN("NX-OPN-013", "Under a ceiling of 1.0 it opens, allocates and releases through deallocate", "Versions",
         "NX-DEA-001", at_minor_0),
     OPN("NX-OPN-014", "live_allocators counts allocators whose final release has not come", "Unload report",

