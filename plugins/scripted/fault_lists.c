@@ -56,9 +56,25 @@ static NxmemStatus count_one(const NxmemAllocatorFactoryVtable **entries, uint64
   return nx_ok();
 }
 
+/* One factory, and a count that no array has. */
+static NxmemStatus count_endless(const NxmemAllocatorFactoryVtable **entries, uint64_t *count) {
+  (void)entries;
+  *count = UINT64_MAX;
+  return nx_ok();
+}
+
+/* One factory, and a count of none. */
+static NxmemStatus count_none(const NxmemAllocatorFactoryVtable **entries, uint64_t *count) {
+  (void)entries;
+  *count = 0u;
+  return nx_ok();
+}
+
 static const nx_fault rows[] = {
     {.name = "enumerate-error", .listings = two_names, .listing_count = 2u, .edit_entries = fail_after_writing},
     {.name = "too-many", .edit_entries = fill_and_claim_more},
+    {.name = "count-endless", .edit_entries = count_endless},
+    {.name = "count-none", .edit_entries = count_none},
     {.name = "listed-twice", .edit_entries = repeat_first},
     {.name = "null-entry", .edit_entries = add_null},
     {.name = "entry-beyond-count", .listings = two_names, .listing_count = 2u, .edit_entries = count_one},

@@ -31,6 +31,12 @@ static void minor_beyond(const NxmemNegotiateRequest *request, NxmemNegotiateRes
     response->plugin_range.minor_max = response->agreed_minor;
 }
 
+static void minor_endless(const NxmemNegotiateRequest *request, NxmemNegotiateResponse *response) {
+  (void)request;
+  response->agreed_minor = UINT32_MAX;
+  response->plugin_range.minor_max = UINT32_MAX;
+}
+
 /* As a host that zeroed the record finds it after a plugin that wrote no version. */
 static void no_versions(const NxmemNegotiateRequest *request, NxmemNegotiateResponse *response) {
   (void)request;
@@ -67,6 +73,7 @@ static const nx_fault rows[] = {
     {.name = "zero-response", .edit_response = in_0_bytes},
     {.name = "inverted-range", .edit_response = inverted},
     {.name = "minor-beyond", .edit_response = minor_beyond},
+    {.name = "minor-endless", .edit_response = minor_endless},
     {.name = "major-zero", .edit_response = no_versions},
     {.name = "caps-beyond-offer", .edit_response = every_known_bit},
     {.name = "unknown-caps", .edit_response = unknown_bit},

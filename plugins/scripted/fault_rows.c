@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "nxmem/unload.h"
+
 /* ---- Carrying a row out ----------------------------------------------------------------------------------------- */
 
 NxmemStatus nx_fault_negotiate(const nx_fault *fault, const NxmemNegotiateRequest *request,
@@ -66,19 +68,62 @@ static NxmemStatus report_views(NxmemUnloadReport *report_out) {
   return honest;
 }
 
+static NxmemStatus report_huge(NxmemUnloadReport *report_out) {
+  const NxmemStatus honest = nx_report(report_out);
+  if (honest.code != NXMEM_STATUS_OK) return honest;
+  report_out->live_allocators = report_out->live_allocations = report_out->live_views = UINT64_MAX - 1u;
+  report_out->live_capabilities = report_out->queued_releases = UINT64_MAX - 1u;
+  return honest;
+}
+
+/* Nothing is left, whatever is. */
+static NxmemStatus report_zero(NxmemUnloadReport *report_out) {
+  const NxmemStatus honest = nx_report(report_out);
+  if (honest.code == NXMEM_STATUS_OK)
+    *report_out = (NxmemUnloadReport){NXMEM_UNLOAD_REPORT_BYTES, 0u, 0u, 0u, 0u, 0u, 0u};
+  return honest;
+}
+
+/* One axis each; live_views is report-holds. */
+static NxmemStatus report_axis(NxmemUnloadReport *report_out, size_t axis) {
+  const NxmemStatus honest = nx_report(report_out);
+  const uint64_t three = 3u;
+  if (honest.code == NXMEM_STATUS_OK) memcpy((uint8_t *)report_out + axis, &three, sizeof three);
+  return honest;
+}
+static NxmemStatus report_allocators(NxmemUnloadReport *report_out) {
+  return report_axis(report_out, offsetof(NxmemUnloadReport, live_allocators));
+}
+static NxmemStatus report_allocations(NxmemUnloadReport *report_out) {
+  return report_axis(report_out, offsetof(NxmemUnloadReport, live_allocations));
+}
+static NxmemStatus report_capabilities(NxmemUnloadReport *report_out) {
+  return report_axis(report_out, offsetof(NxmemUnloadReport, live_capabilities));
+}
+static NxmemStatus report_queued(NxmemUnloadReport *report_out) {
+  return report_axis(report_out, offsetof(NxmemUnloadReport, queued_releases));
+}
+
 static const nx_fault report_rows[] = {
     {.name = "no-report", .report = report_nothing},
     {.name = "short-report", .report = report_short},
     {.name = "failing-report", .report = report_failing},
     {.name = "report-holds", .report = report_views},
+    {.name = "report-holds-allocators", .report = report_allocators},
+    {.name = "report-holds-allocations", .report = report_allocations},
+    {.name = "report-holds-capabilities", .report = report_capabilities},
+    {.name = "report-holds-queued", .report = report_queued},
+    {.name = "report-huge", .report = report_huge},
+    {.name = "report-zero", .report = report_zero},
 };
 
-/* Honest code; CMakeLists.txt leaves an export out or links the module so that it stays. */
+/* Honest code; CMakeLists.txt leaves an export out or makes the module so that it stays. */
 static const nx_fault build_rows[] = {
     {.name = "missing-export-negotiate"},
     {.name = "missing-export-factories"},
     {.name = "missing-export-unload"},
     {.name = "resident"},
+    {.name = "gnu-unique"},
 };
 
 /* ---- Finding a row ---------------------------------------------------------------------------------------------- */
@@ -92,8 +137,8 @@ static const nx_fault *find_in(const nx_fault_group *group, const char *name) {
 const nx_fault *nx_find_fault(const char *name) {
   const nx_fault_group reports = NX_GROUP(report_rows);
   const nx_fault_group builds = NX_GROUP(build_rows);
-  const nx_fault_group *const groups[] = {&nx_negotiation_faults, &nx_list_faults, &nx_factory_faults, &reports,
-                                          &builds};
+  const nx_fault_group *const groups[] = {&nx_negotiation_faults, &nx_list_faults, &nx_factory_faults,
+                                          &nx_module_faults,      &reports,        &builds};
   const nx_fault *found = NULL;
   for (size_t i = 0u; i < sizeof groups / sizeof groups[0] && found == NULL; i++) found = find_in(groups[i], name);
   return found;

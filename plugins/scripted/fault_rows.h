@@ -23,9 +23,16 @@ typedef struct nx_fault {
 
   /* Instead of the honest report. */
   NxmemStatus (*report)(NxmemUnloadReport *report_out);
+
+  /* Inside dlopen, and inside the dlclose that unmaps. */
+  void (*at_load)(void);
+  void (*at_unload)(void);
 } nx_fault;
 
-/* A group of rows: fault_negotiation.c, fault_lists.c, fault_factories.c, fault_rows.c (reports and link faults). */
+/*
+ * A group of rows: fault_negotiation.c, fault_lists.c, fault_factories.c, fault_modules.c, fault_rows.c (reports and
+ * link faults).
+ */
 typedef struct nx_fault_group {
   const nx_fault *rows;
   uint32_t count;
@@ -34,6 +41,7 @@ typedef struct nx_fault_group {
 extern const nx_fault_group nx_negotiation_faults;
 extern const nx_fault_group nx_list_faults;
 extern const nx_fault_group nx_factory_faults;
+extern const nx_fault_group nx_module_faults;
 
 #define NX_GROUP(rows) \
   { (rows), sizeof(rows) / sizeof((rows)[0]) }

@@ -1,7 +1,7 @@
 /*
  * module_faults.c: the exports of libnxmem_fault_NAME.so; NXMEM_FAULT says which row of fault_rows.h it commits.
  *
- * Attackers: the row. Three more faults come from an export left out (NXMEM_WITHOUT_...), one from how it is linked.
+ * Attackers: the row. Three more faults come from an export left out (NXMEM_WITHOUT_...), two from what keeps the module mapped.
  * Promise: exactly the row's defect; all else is the honest base.
  */
 #include "fault_rows.h"
@@ -11,6 +11,27 @@ NX_EXPORT const char *nxmem_scripted_fault(void) {
   const nx_fault *fault = nx_find_fault(NXMEM_FAULT);
   return fault == NULL ? NULL : fault->name;
 }
+
+__attribute__((constructor)) static void load(void) {
+  const nx_fault *fault = nx_find_fault(NXMEM_FAULT);
+  if (fault != NULL && fault->at_load != NULL) fault->at_load();
+}
+
+__attribute__((destructor)) static void unload(void) {
+  const nx_fault *fault = nx_find_fault(NXMEM_FAULT);
+  if (fault != NULL && fault->at_unload != NULL) fault->at_unload();
+}
+
+#ifdef NXMEM_UNIQUE
+/* Bound once for the whole process, so the loader never unmaps the module that defines it. */
+__asm__(
+    ".data\n"
+    ".globl nxmem_scripted_unique\n"
+    ".type nxmem_scripted_unique, %gnu_unique_object\n"
+    ".size nxmem_scripted_unique, 4\n"
+    "nxmem_scripted_unique: .long 1\n"
+    ".text\n");
+#endif
 
 #ifndef NXMEM_WITHOUT_NEGOTIATE
 NX_EXPORT NxmemStatus NxmemNegotiate(const NxmemNegotiateRequest *request, NxmemNegotiateResponse *response) {

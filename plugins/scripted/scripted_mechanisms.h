@@ -40,8 +40,12 @@ extern const nx_row_group nx_racing_rows;     /* scripted_racing.c: records that
 extern const nx_row_group nx_commit_rows;     /* scripted_commits.c: virtual backing that answers falsely */
 extern const nx_row_group nx_sharing_rows;    /* scripted_sharing.c: shared mapping that answers falsely */
 extern const nx_row_group nx_capability_rows; /* scripted_capabilities.c: tables, flags and slots that do not fit */
-extern const nx_row_group nx_idle_drain_rows; /* scripted_poison.c: claims to retire, and does not */
-extern const nx_row_group nx_sticky_rows;     /* scripted_poison.c: never drains */
+extern const nx_row_group nx_address_rows;    /* scripted_addresses.c: addresses, results and refunds that cannot be */
+extern const nx_row_group nx_size_rows;       /* scripted_sizes.c: headers at the edge of what may be */
+extern const nx_row_group
+    nx_fatal_rows; /* scripted_fatal.c: ends of the process, and what no host can defend against */
+extern const nx_row_group nx_idle_drain_rows;     /* scripted_poison.c: claims to retire, and does not */
+extern const nx_row_group nx_sticky_rows;         /* scripted_poison.c: never drains */
 extern const nx_row_group nx_self_retaining_rows; /* scripted_poison.c: never ends */
 
 #endif /* NXMEM_SCRIPTED_MECHANISMS_H */

@@ -59,7 +59,9 @@ typedef enum nx_probe {
   NX_PROBE_UNPROTECT_CALLS = 45,      /* tries to make the host's callback table writable */
   NX_PROBE_TABLE_UNPROTECTED = 46,    /* 1 where the last one succeeded */
   NX_PROBE_RACED_WRITES = 47,         /* writes of a racing thread into a record while the host had it */
-  NX_PROBE_COUNT = 48
+  NX_PROBE_HOST_CALLS = 48,           /* calls-host-at-load: into the host's own API */
+  NX_PROBE_HOST_RESULT = 49,          /* what opening this very file answered */
+  NX_PROBE_COUNT = 50
 } nx_probe;
 
 /* Fault modules only: the row that the module commits; NULL where the build named one that does not exist. */
