@@ -92,6 +92,16 @@ static nxmem_verdict charge(const group *g, nx_allocation *record, const NxmemSh
   return (nxmem_verdict){NXMEM_REASON_TOTAL_TOO_LARGE, 0, info->newly_mapped_bytes, 0}; /* others used up the room */
 }
 
+/* What a commit in doubt mapped is not known: as much as the prefix takes counts as mapped, where there is room for it. */
+static void charge_unknown(const group *g, nx_allocation *record) {
+  const NxmemSharedPrefixHandle *handle = &g->prefix->handle;
+  const uint64_t most =
+      handle->mapped_bytes > handle->committed_physical_bytes ? handle->mapped_bytes : handle->committed_physical_bytes;
+  uint64_t mapped = 0;
+  if (nxmem_total_add(nx_books_mapped_of(record), most, &mapped))
+    (void)nx_books_move(g->a, record, nx_books_owned_of(record), mapped);
+}
+
 static nxmem_share_fate commit_one(const group *g, uint32_t i, nxmem_result *why) {
   nx_allocation *record = member(g, i);
   const NxmemSharedPrefixCommitRequest request = {.struct_size = sizeof request,
@@ -117,7 +127,9 @@ static nxmem_share_fate commit_one(const group *g, uint32_t i, nxmem_result *why
   } else if (code != NXMEM_STATUS_OK) {
     *why = nx_fail_status(g->error, NXMEM_ERR_PLUGIN, &status, "%s: into allocation %" PRIu32, verb, i);
   }
-  return nxmem_judge_prefix_commit(code, v.reason);
+  const nxmem_share_fate fate = nxmem_judge_prefix_commit(code, v.reason);
+  if (fate == NXMEM_SHARE_DOUBTFUL) charge_unknown(g, record);
+  return fate;
 }
 
 /* Release those that map it, or may; the others were not touched and are live again. */
