@@ -7,10 +7,8 @@
 #define _DEFAULT_SOURCE
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -196,27 +194,23 @@ static const NxmemAllocatorVtable *open_sealed(const scene *s, NxmemHostCallback
   return table;
 }
 
-static void die_of_it(const scene *s, NxmemHostCallbacks *sealed) {
-  const struct rlimit no_core = {0u, 0u};
-  signal(SIGSEGV, SIG_DFL); /* a sanitizer's or cmocka's handler would report instead of dying */
-  setrlimit(RLIMIT_CORE, &no_core);
-  alarm(60u);
-  const NxmemAllocatorVtable *table = open_sealed(s, sealed);
+typedef struct write_scene {
+  const scene *s;
+  NxmemHostCallbacks *sealed;
+} write_scene;
+
+static void write_it(const void *argument) {
+  const write_scene *w = argument;
+  const NxmemAllocatorVtable *table = open_sealed(w->s, w->sealed);
   const NxmemAllocRequest request = alloc_request(table, 5u, SIZE, ALIGN);
   NxmemAllocResult result = alloc_result();
   (void)table->allocate(table->ctx, &request, &result);
-  _exit(0);
 }
 
 static void show_written_table(const scene *s) {
   const size_t page = (size_t)sysconf(_SC_PAGESIZE);
   NxmemHostCallbacks *sealed = sealed_callbacks(s->r, page);
-  int status = 0;
-  fflush(NULL);
-  const pid_t child = fork();
-  assert_true(child >= 0);
-  if (child == 0) die_of_it(s, sealed);
-  assert_int_equal(waitpid(child, &status, 0), child);
+  const int status = in_child(write_it, &(write_scene){s, sealed}, 60u);
   assert_true(WIFSIGNALED(status));
   assert_int_equal(WTERMSIG(status), SIGSEGV);
   munmap(sealed, page);

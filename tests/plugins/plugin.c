@@ -8,10 +8,13 @@
 #include "plugin.h"
 
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 const subject honest[2] = {
@@ -167,6 +170,29 @@ int writable(void *address) {
   const struct iovec there = {address, 1u};
   return process_vm_readv(getpid(), &here, 1u, &there, 1u, 0u) == 1 &&
          process_vm_writev(getpid(), &here, 1u, &there, 1u, 0u) == 1;
+}
+
+static void forget_handlers(void) {
+  const int deadly[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGALRM};
+  const struct rlimit no_core = {0u, 0u};
+  for (size_t i = 0u; i < sizeof deadly / sizeof deadly[0]; i++) signal(deadly[i], SIG_DFL);
+  setrlimit(RLIMIT_CORE, &no_core);
+}
+
+int in_child(void (*body)(const void *argument), const void *argument, unsigned seconds) {
+  int status = 0;
+  fflush(NULL);
+  const pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    forget_handlers();
+    alarm(seconds);
+    body(argument);
+    fflush(NULL);
+    _exit(RETURNED);
+  }
+  assert_int_equal(waitpid(child, &status, 0), child);
+  return status;
 }
 
 /* ---- Rows ------------------------------------------------------------------------------------------------------- */

@@ -80,6 +80,13 @@ size_t readable(const void *address, size_t want);
 /* 1 where a byte may be written; it is written with what it holds. */
 int writable(void *address);
 
+/*
+ * Run it in a child, which exits with 42 where it returns; the wait status. The child is killed (SIGALRM) behind
+ * `seconds`, dies of its signals as a process without any handler does, and leaves no core.
+ */
+enum { RETURNED = 42 };
+int in_child(void (*body)(const void *argument), const void *argument, unsigned seconds);
+
 /* Live allocators and allocations as the module reports them, and nothing else. */
 void assert_books(const plugin *p, uint64_t allocators, uint64_t allocations);
 

@@ -4,10 +4,8 @@
  * Attackers played: none; here the attackers are under test.
  * Promise: what the module reports is what keeps it. What is left is reachable, so that a leak checker can say so.
  */
-#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "recorder.h"
 
@@ -43,26 +41,26 @@ static void stays_open(plugin *p) {
   give_back(table, &allocation);
 }
 
-/* The child asserts; its exit code says whether it got to the end. */
+typedef struct errand {
+  const subject *s;
+  const poison_row *row;
+} errand;
+
+static void poison(const void *argument) {
+  const errand *e = argument;
+  plugin p;
+  plugin_load(&p, e->s->file);
+  plugin_find(&p, e->s->mechanism);
+  assert_int_equal(p.listed, 1u);
+  e->row->tell(&p);
+}
+
+/* The child asserts; how it ended says whether it got to the end. */
 static void run_alone(const subject *s, const void *data) {
-  const poison_row *row = data;
-  fflush(NULL);
-  const pid_t child = fork();
-  assert_true(child >= 0);
-  if (child == 0) {
-    plugin p;
-    alarm(60u);
-    plugin_load(&p, s->file);
-    plugin_find(&p, s->mechanism);
-    assert_int_equal(p.listed, 1u);
-    row->tell(&p);
-    fflush(NULL);
-    _exit(0);
-  }
-  int status = 0;
-  assert_int_equal(waitpid(child, &status, 0), child);
+  const errand e = {s, data};
+  const int status = in_child(poison, &e, 60u);
   assert_true(WIFEXITED(status));
-  assert_int_equal(WEXITSTATUS(status), 0);
+  assert_int_equal(WEXITSTATUS(status), RETURNED);
 }
 
 int main(void) {
