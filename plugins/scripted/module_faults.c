@@ -31,6 +31,11 @@ __asm__(
     ".size nxmem_scripted_unique, 4\n"
     "nxmem_scripted_unique: .long 1\n"
     ".text\n");
+extern __attribute__((visibility("default"))) int nxmem_scripted_unique;
+
+/* The loader makes it unique when something refers to it. */
+NX_EXPORT int nxmem_scripted_unique_value(void);
+NX_EXPORT int nxmem_scripted_unique_value(void) { return nxmem_scripted_unique; }
 #endif
 
 #ifndef NXMEM_WITHOUT_NEGOTIATE

@@ -4,9 +4,12 @@
  * Attackers played: none; here the attackers are under test.
  * Promise: every module that the build makes has a row here, and every factory it makes is accounted for.
  */
+#include <dirent.h>
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "plugin.h"
 
@@ -38,6 +41,7 @@ static const negotiation_row negotiation_rows[] = {
     {"zero-response", NXMEM_STATUS_OK, {0, 1, 1, 0, {1, 1, 0, 1}, 17}},
     {"inverted-range", NXMEM_STATUS_OK, {40, 1, 1, 0, {1, 1, 2, 1}, 17}},
     {"minor-beyond", NXMEM_STATUS_OK, {40, 1, 2, 0, {1, 1, 0, 2}, 17}},
+    {"minor-endless", NXMEM_STATUS_OK, {40, 1, UINT32_MAX, 0, {1, 1, 0, UINT32_MAX}, 17}},
     {"major-zero", NXMEM_STATUS_OK, {40, 0, 0, 0, {1, 1, 0, 1}, 17}},
     {"caps-beyond-offer", NXMEM_STATUS_OK, {40, 1, 1, 0, {1, 1, 0, 1}, 31}},
     {"unknown-caps", NXMEM_STATUS_OK, {40, 1, 1, 0, {1, 1, 0, 1}, 17 | 1ull << 40}},
@@ -83,6 +87,8 @@ typedef struct list_row {
 static const list_row list_rows[] = {
     {"enumerate-error", NXMEM_STATUS_INTERNAL_ERROR, 2, 2, 2},
     {"too-many", NXMEM_STATUS_OK, 65, 64, 64},
+    {"count-endless", NXMEM_STATUS_OK, UINT64_MAX, 1, 1},
+    {"count-none", NXMEM_STATUS_OK, 0, 1, 1},
     {"listed-twice", NXMEM_STATUS_OK, 2, 2, 1},
     {"null-entry", NXMEM_STATUS_OK, 2, 1, 1},
     {"entry-beyond-count", NXMEM_STATUS_OK, 1, 2, 2},
@@ -207,12 +213,19 @@ typedef struct report_row {
 } report_row;
 
 #define UNWRITTEN UINT64_MAX
+#define HUGE_COUNT (UINT64_MAX - 1u)
 
 static const report_row report_rows[] = {
     {"no-report", NXMEM_STATUS_OK, {48, UINT32_MAX, UNWRITTEN, UNWRITTEN, UNWRITTEN, UNWRITTEN, UNWRITTEN}},
     {"short-report", NXMEM_STATUS_OK, {8, 0, 0, 0, 0, 0, 0}},
     {"failing-report", NXMEM_STATUS_INTERNAL_ERROR, {48, 0, 0, 0, 0, 0, 0}},
     {"report-holds", NXMEM_STATUS_OK, {48, 0, 0, 0, 3, 0, 0}},
+    {"report-holds-allocators", NXMEM_STATUS_OK, {48, 0, 3, 0, 0, 0, 0}},
+    {"report-holds-allocations", NXMEM_STATUS_OK, {48, 0, 0, 3, 0, 0, 0}},
+    {"report-holds-capabilities", NXMEM_STATUS_OK, {48, 0, 0, 0, 0, 3, 0}},
+    {"report-holds-queued", NXMEM_STATUS_OK, {48, 0, 0, 0, 0, 0, 3}},
+    {"report-huge", NXMEM_STATUS_OK, {48, 0, HUGE_COUNT, HUGE_COUNT, HUGE_COUNT, HUGE_COUNT, HUGE_COUNT}},
+    {"report-zero", NXMEM_STATUS_OK, {48, 0, 0, 0, 0, 0, 0}},
 };
 
 static void run_report(const subject *s, const void *data) {
@@ -231,6 +244,21 @@ static void run_report(const subject *s, const void *data) {
   plugin_close(&p);
 }
 
+/* report-zero says the same while an allocator is open. */
+static void run_false_zero(const subject *s, const void *data) {
+  plugin p;
+  (void)s;
+  (void)data;
+  load_fault(&p, "report-zero");
+  plugin_find(&p, "eager");
+  const NxmemAllocatorVtable *table = plugin_open(&p);
+  const NxmemAllocation allocation = take(table, 1u, 64u, 16u);
+  assert_books(&p, 0u, 0u);
+  give_back(table, &allocation);
+  table->release(table->ctx);
+  plugin_close(&p);
+}
+
 /* ---- What the build makes --------------------------------------------------------------------------------------- */
 
 typedef struct build_row {
@@ -244,6 +272,7 @@ static const build_row build_rows[] = {
     {"missing-export-factories", 1, 0, 1, 0},
     {"missing-export-unload", 1, 1, 0, 0},
     {"resident", 1, 1, 1, 1},
+    {"gnu-unique", 1, 1, 1, 1},
 };
 
 static void run_build(const subject *s, const void *data) {
@@ -262,6 +291,134 @@ static void run_build(const subject *s, const void *data) {
   if (left != NULL) dlclose(left);
 }
 
+/* ---- What ends a process at load, at unload and in an export: in a process of its own ----------------------------- */
+
+typedef enum deed { LOAD, ENUMERATE, REPORT, UNLOAD } deed;
+
+typedef struct end_row {
+  const char *name;
+  deed where;
+  int signal; /* 0: it exits, with 0 */
+} end_row;
+
+static const end_row end_rows[] = {
+    {"crashes-at-load", LOAD, SIGSEGV},         {"exits-at-load", LOAD, 0},
+    {"hangs-at-load", LOAD, SIGALRM},           {"crashes-in-enumerate", ENUMERATE, SIGSEGV},
+    {"hangs-in-enumerate", ENUMERATE, SIGALRM}, {"crashes-in-report", REPORT, SIGSEGV},
+    {"crashes-at-unload", UNLOAD, SIGSEGV},
+};
+
+static void live_until(const char *name, int last) {
+  plugin p;
+  if (last < LOAD) return;
+  load_fault(&p, name);
+  if (last < ENUMERATE) return;
+  plugin_find(&p, "eager");
+  if (last < REPORT) return;
+  assert_books(&p, 0u, 0u);
+  if (last == UNLOAD) plugin_close(&p);
+}
+static void live_with(const void *row) { live_until(((const end_row *)row)->name, (int)((const end_row *)row)->where); }
+static void live_before(const void *row) {
+  live_until(((const end_row *)row)->name, (int)((const end_row *)row)->where - 1);
+}
+
+static void run_end(const subject *s, const void *data) {
+  const end_row *row = data;
+  (void)s;
+  const int before = in_child(live_before, row, 60u);
+  assert_true(WIFEXITED(before));
+  /* Where a module crashes when it is unloaded, so does a process that ends with it. */
+  assert_int_equal(WEXITSTATUS(before), RETURNED);
+  const int status = in_child(live_with, row, row->signal == SIGALRM ? 1u : 60u);
+  assert_int_equal(WIFSIGNALED(status), row->signal != 0);
+  if (row->signal != 0) assert_int_equal(WTERMSIG(status), row->signal);
+  if (row->signal == 0) assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+/* ---- What acts at load and goes on -------------------------------------------------------------------------------- */
+
+typedef struct load_row {
+  const char *name;
+  void (*show)(const plugin *p);
+} load_row;
+
+static int threads_of_process(void) {
+  int threads = 0;
+  DIR *tasks = opendir("/proc/self/task");
+  assert_non_null(tasks);
+  for (const struct dirent *entry = readdir(tasks); entry != NULL; entry = readdir(tasks))
+    threads += entry->d_name[0] != '.';
+  closedir(tasks);
+  return threads;
+}
+
+static int threads_before;
+
+static void show_lingering(const plugin *p) {
+  assert_books(p, 0u, 0u); /* nothing is left, it says */
+  assert_int_equal(threads_of_process(), threads_before + 1);
+}
+
+/* This program has no host: the module looks for one, and finds what stands below. */
+static uint64_t hosts_made, hosts_destroyed, files_opened;
+static char file_opened[512];
+
+typedef struct handle {
+  uint64_t id;
+} handle;
+__attribute__((visibility("default"))) int nxmem_host_create(const void *options, handle *out, void *error);
+__attribute__((visibility("default"))) int nxmem_host_destroy(handle host, void *error);
+__attribute__((visibility("default"))) int nxmem_plugin_open(handle host, const char *path, handle *out, void *error);
+
+int nxmem_host_create(const void *options, handle *out, void *error) {
+  (void)options, (void)error;
+  hosts_made++;
+  out->id = 7u;
+  return 0;
+}
+int nxmem_host_destroy(handle host, void *error) {
+  (void)error;
+  hosts_destroyed += host.id == 7u;
+  return 0;
+}
+int nxmem_plugin_open(handle host, const char *path, handle *out, void *error) {
+  (void)out, (void)error;
+  files_opened += host.id == 7u;
+  snprintf(file_opened, sizeof file_opened, "%s", path);
+  return 14;
+}
+
+static void show_host_calls(const plugin *p) {
+  assert_int_equal(hosts_made, 1u);
+  assert_int_equal(files_opened, 1u);
+  assert_int_equal(hosts_destroyed, 1u);
+  assert_string_equal(file_opened, NXMEM_PLUGIN_DIR "/libnxmem_fault_calls-host-at-load.so");
+  assert_int_equal(p->probe(NX_PROBE_HOST_CALLS), 3u);
+  assert_int_equal(p->probe(NX_PROBE_HOST_RESULT), 14u);
+}
+
+static const load_row load_rows[] = {
+    {"calls-host-at-load", show_host_calls},
+    {"lingering-thread", show_lingering},
+};
+
+/* The module of a thread that stays must stay as well, so a child loads it. */
+static void load_and_show(const void *data) {
+  const load_row *row = data;
+  plugin p;
+  threads_before = threads_of_process();
+  load_fault(&p, row->name);
+  row->show(&p);
+}
+
+static void run_load(const subject *s, const void *data) {
+  (void)s;
+  const int status = in_child(load_and_show, data, 60u);
+  assert_true(WIFEXITED(status));
+  assert_int_equal(WEXITSTATUS(status), RETURNED);
+}
+
 /* ---- Every module has a row ------------------------------------------------------------------------------------- */
 
 typedef struct manifest_row {
@@ -275,7 +432,7 @@ static void run_manifest(const subject *s, const void *data) {
   (void)data;
   for (const char *c = NXMEM_FAULT_NAMES; *c != '\0'; c++) modules += *c == ',';
   assert_int_equal(modules, COUNT(negotiation_rows) + COUNT(list_rows) + COUNT(factory_rows) + COUNT(report_rows) +
-                                COUNT(build_rows));
+                                COUNT(build_rows) + COUNT(end_rows) + COUNT(load_rows));
 }
 
 #define ADD(group, rows, run) \
@@ -288,6 +445,10 @@ int main(void) {
   ADD("factory", factory_rows, run_factory);
   ADD("report", report_rows, run_report);
   ADD("build", build_rows, run_build);
+  static const report_row false_zero = {.name = "report-zero, with an allocator open"};
+  add_case(&faults, "report", &false_zero, run_false_zero);
+  ADD("end", end_rows, run_end);
+  ADD("load", load_rows, run_load);
   add_case(&faults, "modules", &manifest, run_manifest);
   return run_added("fault modules");
 }
