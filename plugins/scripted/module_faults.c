@@ -1,7 +1,8 @@
 /*
  * module_faults.c: the exports of libnxmem_fault_NAME.so; NXMEM_FAULT says which row of fault_rows.h it commits.
  *
- * Attackers: the row. Three more faults come from an export left out (NXMEM_WITHOUT_...), two from what keeps the module mapped.
+ * Attackers: the row. Three more faults come from an export left out (NXMEM_WITHOUT_...), two from what keeps the
+ * module mapped.
  * Promise: exactly the row's defect; all else is the honest base.
  */
 #include "fault_rows.h"
