@@ -86,6 +86,10 @@ nxmem_verdict nxmem_check_commit_info(const NxmemSharedPrefixCommitInfo *info, c
   return nx_accept();
 }
 
+uint64_t nxmem_prefix_owned_once(uint64_t reported, uint64_t charged_before) {
+  return charged_before == 0u ? reported : 0u;
+}
+
 nxmem_share_fate nxmem_judge_prefix_commit(uint32_t status_code, uint32_t info_reason) {
   if (status_code == NXMEM_STATUS_RELEASE_QUARANTINED) return NXMEM_SHARE_DOUBTFUL;
   if (status_code != NXMEM_STATUS_OK) return NXMEM_SHARE_REFUSED;

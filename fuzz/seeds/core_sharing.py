@@ -91,6 +91,7 @@ def commit_seeds():
             for mapped in (0, TOTAL_MAX - GRANULE - 1, TOTAL_MAX - GRANULE):
                 yield (f"check_commit_info_{name}_{owned:x}_{mapped:x}",
                        call("check_commit_info", info(**changes), u64(GRANULE - 1, 2, owned, mapped)))
+    yield from numbered("prefix_owned_once", u64, ((0, 0), (5, 0), (5, 1), (MAX64, 0), (MAX64, MAX64), (0, 5)))
     yield from numbered("judge_prefix_commit", u32, [(code, reason) for code in (0, 1, 12, MAX32)
                                                       for reason in (0, 63, 112)])
     yield from numbered("judge_group", u32, [(asked, mapped, kept) for asked, mapped in ((3, 3), (3, 2), (3, 0), (0, 0))

@@ -295,13 +295,13 @@ NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_allocator_get_info(nxmem_alloca
                                                    nxmem_error *error);
 
 enum {
-  NXMEM_CLOSE_RELEASE_LIVE = 1 /* hand live allocations back first; what cannot be handed back is quarantined */
+  NXMEM_CLOSE_RELEASE_LIVE = 1 /* hand live allocations and prefixes back first; what cannot be handed back is quarantined */
 };
 
 /*
  * Close an allocator: its table's release is called exactly once. Never waits.
  *
- * NXMEM_ERR_BUSY  live allocations (found says how many) or calls inside. With calls inside the gate stays shut: every other call answers BUSY until
+ * NXMEM_ERR_BUSY  live allocations or prefixes (found says how many) or calls inside. With calls inside the gate stays shut: every other call answers BUSY until
  *                 close is tried again. Otherwise nothing changed, except that after NXMEM_CLOSE_RELEASE_LIVE some may be gone.
  *
  * Quarantined allocations do not keep it open; they stay charged and keep the module mapped; their handles go with the allocator.

@@ -57,6 +57,12 @@ static void hold(nx_allocator *a, nx_module *module) {
   atomic_fetch_sub(&module->allocators, 1u);
 }
 
+/* Allocations before the prefixes that they map. */
+static void hand_all_back(nx_allocator *a) {
+  nx_release_all(a);
+  nx_prefix_release_all(a);
+}
+
 /*
  * Live ones first, so that nothing is drained for a close that cannot be. Draining may bring some back; those that come back behind the mark are quarantined
  * (deferred.c, may_revive).
@@ -68,9 +74,9 @@ static nxmem_result close_claimed(nx_allocator *a, uint32_t flags, nxmem_error *
     nx_slot_set(&a->slot, NXMEM_SLOT_RELEASING);
     return busy(inside, "calls inside the plugin", error);
   }
+  if (hand_back) hand_all_back(a);
   const uint64_t prefixes = nx_prefix_count(nx_slot_handle(&a->slot));
-  if (prefixes != 0) return back_out(a, prefixes, "live prefixes", error); /* before anything is given back */
-  if (hand_back) nx_release_all(a);
+  if (prefixes != 0) return back_out(a, prefixes, "live prefixes", error);
   if (nx_books_live(a) != 0) return back_out(a, nx_books_live(a), live_allocations, error);
   nx_deferred_drain_all(a);
   (void)atomic_exchange(&a->deferral.closed, 1u); /* C2 */

@@ -6,6 +6,7 @@
  * quarantined.
  */
 #include <inttypes.h>
+#include <stddef.h>
 
 #include "backing.h"
 #include "books.h"
@@ -19,12 +20,13 @@
 typedef struct group {
   nx_allocator *a;
   nxmem_allocator owner;
-  const nx_prefix *prefix;
+  nx_prefix *prefix;
   const nxmem_allocation *members;
   uint32_t count;
   uint64_t offset;
   uint32_t mapped; /* the first so many map it, at a believed cost */
   uint32_t kept;   /* had to be released again, and were not */
+  int charges;     /* one of them was charged the prefix's own bytes */
   nxmem_error *error;
 } group;
 
@@ -76,8 +78,21 @@ static nxmem_result claim_all(const group *g) {
 
 static uint64_t at_most(uint64_t total) { return total < NXMEM_TOTAL_MAX ? total : NXMEM_TOTAL_MAX; }
 
+/* The prefix's own bytes are charged once, to the allocation whose commit reports them first; whoever reports some again is not believed. */
+static uint64_t owned_once(group *g, const NxmemSharedPrefixCommitInfo *info) {
+  uint64_t before = 0;
+  (void)atomic_compare_exchange_strong(&g->prefix->charged, &before, info->additional_owned_bytes);
+  const uint64_t owned = nxmem_prefix_owned_once(info->additional_owned_bytes, before);
+  if (owned != info->additional_owned_bytes)
+    nx_violation(g->a, (nxmem_verdict){NXMEM_REASON_MORE_THAN_POSSIBLE,
+                                       (uint32_t)offsetof(NxmemSharedPrefixCommitInfo, additional_owned_bytes),
+                                       info->additional_owned_bytes, 0});
+  if (owned != 0) g->charges = 1;
+  return owned;
+}
+
 /* Judge what a commit reports, and charge it to its allocation. */
-static nxmem_verdict charge(const group *g, nx_allocation *record, const NxmemSharedPrefixCommitInfo *info) {
+static nxmem_verdict charge(group *g, nx_allocation *record, const NxmemSharedPrefixCommitInfo *info) {
   const nxmem_prefix_place place = {.offset = g->offset,
                                     .bytes = g->prefix->handle.requested_bytes,
                                     .owned_total = at_most(nx_books_owned(g->a)),
@@ -85,7 +100,7 @@ static nxmem_verdict charge(const group *g, nx_allocation *record, const NxmemSh
   const nxmem_verdict v = nxmem_check_commit_info(info, &place);
   if (v.reason != NXMEM_REASON_NONE) return v;
   uint64_t owned = 0, mapped = 0;
-  if (nxmem_total_add(nx_books_owned_of(record), info->additional_owned_bytes, &owned) &&
+  if (nxmem_total_add(nx_books_owned_of(record), owned_once(g, info), &owned) &&
       nxmem_total_add(nx_books_mapped_of(record), info->newly_mapped_bytes, &mapped) &&
       nx_books_move(g->a, record, owned, mapped))
     return v;
@@ -102,7 +117,7 @@ static void charge_unknown(const group *g, nx_allocation *record) {
     (void)nx_books_move(g->a, record, nx_books_owned_of(record), mapped);
 }
 
-static nxmem_share_fate commit_one(const group *g, uint32_t i, nxmem_result *why) {
+static nxmem_share_fate commit_one(group *g, uint32_t i, nxmem_result *why) {
   nx_allocation *record = member(g, i);
   const NxmemSharedPrefixCommitRequest request = {.struct_size = sizeof request,
                                                   .prefix = g->prefix->handle,
@@ -142,6 +157,7 @@ static void roll_back(group *g, uint32_t touched) {
     nx_release_settle(g->a, record, &answer);
   }
   give_back(g, touched, g->count);
+  if (g->charges) atomic_store(&g->prefix->charged, 0); /* whoever was charged is gone, or quarantined with it */
 }
 
 static const char *aftermath(const group *g, uint32_t touched) {
@@ -181,13 +197,11 @@ nxmem_result nxmem_prefix_commit(nxmem_prefix handle, const nxmem_allocation *al
                    verb);
   *outcome_out = NXMEM_GROUP_PRIVATE;
   group g = {.members = allocations, .count = count, .offset = byte_offset, .error = error};
-  nx_prefix *prefix = NULL;
-  nxmem_result r = nx_prefix_enter(verb, handle, &prefix, &g.a, error);
+  nxmem_result r = nx_prefix_enter(verb, handle, &g.prefix, &g.a, error);
   if (r != NXMEM_OK) return r;
-  g.prefix = prefix;
   g.owner.id = nx_slot_handle(&g.a->slot);
   r = commit_entered(&g);
   *outcome_out = (nxmem_group_outcome)nxmem_judge_group(count, g.mapped, g.kept);
-  nx_prefix_leave(prefix, g.a);
+  nx_prefix_leave(g.prefix, g.a);
   return r;
 }

@@ -202,6 +202,7 @@ static nxmem_result create_entered(nx_allocator *a, nxmem_allocator owner, uint6
   if (prefix == NULL) return nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "create prefix: no room for another");
   atomic_store(&prefix->owner, owner.id);
   atomic_store(&prefix->references, 1);
+  atomic_store(&prefix->charged, 0);
   nx_slot_set(&prefix->slot, NXMEM_SLOT_ALLOCATING);
   const nxmem_result r = create_into(a, prefix, bytes, error);
   if (r != NXMEM_OK) {
@@ -288,6 +289,32 @@ nxmem_result nxmem_prefix_release(nxmem_prefix handle, nxmem_error *error) {
   r = release_entered(a, prefix, error);
   nx_prefix_leave(prefix, a);
   return r;
+}
+
+/* A prefix that its allocator's closer pinned: one reference after the other, until the plugin refuses. */
+static void give_all_back(nx_allocator *a, nx_prefix *prefix) {
+  while (take_out(prefix)) {
+    NxmemStatus status;
+    const nxmem_release_fate fate = nxmem_judge_deallocate(ask_release(a, &prefix->handle, &status));
+    atomic_fetch_sub(&prefix->references, ONE_LEAVING);
+    if (nxmem_final_fate(fate) == NXMEM_FATE_GONE) continue;
+    quarantine_pinned(a, prefix, status.code);
+    return;
+  }
+}
+
+void nx_prefix_release_all(nx_allocator *a) {
+  const uint64_t owner = nx_slot_handle(&a->slot);
+  const uint32_t count = atomic_load(&nx_prefixes.count);
+  for (uint32_t i = 0; i < count; i++) {
+    nx_prefix *prefix = (nx_prefix *)(void *)nx_table_at(&nx_prefixes, i);
+    const uint64_t word = atomic_load(&prefix->slot.word);
+    if (!nxmem_is_owned(word, NXMEM_SLOT_LIVE, atomic_load(&prefix->owner), owner)) continue;
+    const nxmem_prefix handle = {nxmem_handle_make(i, nxmem_word_generation(word))};
+    if (pin("close allocator", handle, prefix, NULL) != NXMEM_OK) continue;
+    give_all_back(a, prefix);
+    unpin(prefix);
+  }
 }
 
 /* ---- What there is ----------------------------------------------------------------------------------------------- */

@@ -12,6 +12,7 @@ typedef struct nx_prefix {
   nx_slot slot;
   _Atomic uint64_t owner;         /* handle of its allocator */
   _Atomic uint64_t references;    /* those that are being given back * 2^32 + those that are held */
+  _Atomic uint64_t charged;       /* owned bytes that a commit has charged; 0: none has yet */
   NxmemSharedPrefixHandle handle; /* as the plugin made it, judged */
 } nx_prefix;
 
@@ -28,6 +29,12 @@ void nx_prefix_leave(nx_prefix *prefix, nx_allocator *allocator);
 
 /* Live prefixes of an allocator: they keep it open. [any-thread] */
 uint64_t nx_prefix_count(uint64_t allocator);
+
+/*
+ * Hand every reference of an allocator's live prefixes back to the plugin; a prefix of which it refuses one is quarantined. The allocator's gate is shut and nobody is
+ * inside. [runs plugin code]
+ */
+void nx_prefix_release_all(nx_allocator *allocator);
 
 /* Give back the slots of an allocator's quarantined prefixes: it is closing. */
 void nx_prefix_forget_quarantined(uint64_t allocator);

@@ -45,6 +45,8 @@ void eva_nxmem_check_commit_info(void) {
   (void)nxmem_check_commit_info(&info, &place);
 }
 
+void eva_nxmem_prefix_owned_once(void) { (void)nxmem_prefix_owned_once(any64, any64); }
+
 void eva_nxmem_judge_prefix_commit(void) { (void)nxmem_judge_prefix_commit(any32, any32); }
 
 void eva_nxmem_judge_group(void) { (void)nxmem_judge_group(any32, any32, any32); }

@@ -186,6 +186,16 @@ static void test_info_take(void **state) {
   nx_watch_close(&watch);
 }
 
+static void test_owned_once(void **state) {
+  (void)state;
+  assert_int_equal(nxmem_prefix_owned_once(5, 0), 5);
+  assert_int_equal(nxmem_prefix_owned_once(0, 0), 0);
+  assert_int_equal(nxmem_prefix_owned_once(ALL, 0), ALL);
+  assert_int_equal(nxmem_prefix_owned_once(5, 1), 0);
+  assert_int_equal(nxmem_prefix_owned_once(5, ALL), 0);
+  assert_int_equal(nxmem_prefix_owned_once(0, 5), 0);
+}
+
 /* ---- Groups ---- */
 
 typedef struct share_row {
@@ -239,6 +249,7 @@ int main(void) {
   nx_suite_rows(&suite, ROWS(info_rows), test_info);
   nx_suite_add(&suite, "info: a span to the top", test_info_at_the_top, NULL);
   nx_suite_add(&suite, "info: taken", test_info_take, NULL);
+  nx_suite_add(&suite, "info: owned once", test_owned_once, NULL);
   nx_suite_rows(&suite, ROWS(share_rows), test_share);
   nx_suite_rows(&suite, ROWS(group_rows), test_group);
   return nx_suite_run(&suite, "core_sharing");

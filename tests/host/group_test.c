@@ -202,6 +202,31 @@ static void test_full(void **state) {
   strike(&s);
 }
 
+/* ---- Charged once ------------------------------------------------------------------------------------------------ */
+
+static void own_again(NxmemSharedPrefixCommitInfo *i) { i->additional_owned_bytes = 3 * G; }
+
+/* A later commit that charges the physical bytes again is counted and not believed; a group that came to nothing charged none. */
+static void test_once(void **state) {
+  const nx_case *c = *state;
+  scene s = set(c);
+  play.share_fails_at = 2;
+  play.share_code = NXMEM_STATUS_OUT_OF_MEMORY;
+  nxmem_group_outcome outcome;
+  assert_int_equal(commit(&s, 2, &outcome, NULL), NXMEM_ERR_PLUGIN);
+  assert_int_equal(outcome, NXMEM_GROUP_PRIVATE);
+  play.spoil_info = own_again;
+  for (uint64_t number = 3; number < 5; number++) {
+    play.info_spoilt_at = number;
+    assert_int_equal(nxmem_prefix_commit(s.prefix, &s.members[number - 1], 1, 2 * G, &outcome, NULL), NXMEM_OK);
+    assert_int_equal(owned(s.stage.allocator), 3 * G + 3 * G);
+    assert_int_equal(nx_counts(s.stage.host).contract_violations, number - 3);
+  }
+  for (int i = 1; i < MEMBERS; i++) nx_must_release(s.stage.allocator, s.members[i]);
+  assert_int_equal(owned(s.stage.allocator), 0);
+  strike(&s);
+}
+
 /* ---- Lists that are not good ------------------------------------------------------------------------------------- */
 
 static void assert_untouched(scene *s, nxmem_group_outcome outcome) {
@@ -367,6 +392,7 @@ static void test_inside(void **state) {
 
 #define ONE(name, test) static const nx_row_head name##_rows[] = {{test, NX_BOTH_MODES}}
 ONE(shared, "all of a group");
+ONE(once, "physical bytes charged again");
 ONE(full, "a group beyond 2^63");
 ONE(argument, "a group without arguments");
 ONE(slot, "a group without the slot");
@@ -378,6 +404,7 @@ int main(void) {
   nx_suite_modes(&suite, ROWS(shared_rows), test_shared);
   nx_suite_modes(&suite, ROWS(fail_rows), test_private);
   nx_suite_modes(&suite, ROWS(stuck_rows), test_stuck);
+  nx_suite_modes(&suite, ROWS(once_rows), test_once);
   nx_suite_modes(&suite, ROWS(full_rows), test_full);
   nx_suite_modes(&suite, ROWS(list_rows), test_list);
   nx_suite_modes(&suite, ROWS(offset_rows), test_offset);

@@ -134,26 +134,63 @@ static void test_kept(void **state) {
 static void test_keeps_open(void **state) {
   const nx_case *c = *state;
   nx_stage stage = set(c);
-  const nxmem_allocation block = nx_must_reserve(stage.allocator, G, 1);
   const nxmem_prefix prefix = must_create(stage.allocator);
   const nxmem_prefix other = must_create(stage.allocator);
-  for (uint32_t flags = 0; flags < 2; flags++) {
-    nxmem_error error = nx_blank_error();
-    assert_int_equal(nxmem_allocator_close(stage.allocator, flags, &error), NXMEM_ERR_BUSY);
-    assert_int_equal(error.found, 2);
-    assert_non_null(strstr(error.message, "live prefixes"));
-    assert_int_equal(nx_play_calls(NX_PLAY_RELEASE), 0); /* nothing was given back meanwhile */
-  }
+  nxmem_error error = nx_blank_error();
+  assert_int_equal(nxmem_allocator_close(stage.allocator, 0, &error), NXMEM_ERR_BUSY);
+  assert_int_equal(error.found, 2);
+  assert_non_null(strstr(error.message, "live prefixes"));
   (void)nx_assert_unload_busy(stage.plugin, NXMEM_REASON_PLUGIN_HOLDS, offsetof(NxmemUnloadReport, live_allocators), 1);
   puppet.own_report = 1; /* a plugin that denies all */
   puppet.report = (NxmemUnloadReport){.struct_size = sizeof puppet.report};
   (void)nx_assert_unload_busy(stage.plugin, NXMEM_REASON_HOST_HOLDS, NXMEM_AXIS_ALLOCATORS, 1);
   puppet.own_report = 0;
   assert_int_equal(nxmem_prefix_release(other, NULL), NXMEM_OK);
-  assert_int_equal(nxmem_allocator_close(stage.allocator, 1, NULL), NXMEM_ERR_BUSY);
+  assert_int_equal(nxmem_allocator_close(stage.allocator, 0, NULL), NXMEM_ERR_BUSY);
   assert_int_equal(nxmem_prefix_release(prefix, NULL), NXMEM_OK);
-  nx_must_release(stage.allocator, block);
   nx_stage_strike(&stage);
+}
+
+/* Asked to, a close hands back each reference of each prefix, behind the allocations that may map it. */
+static void after_allocations(nx_play_slot slot) {
+  if (slot == NX_PLAY_RELEASE_PREFIX) assert_int_equal(nx_play_calls(NX_PLAY_RELEASE), 1);
+}
+
+static void test_handed_back(void **state) {
+  const nx_case *c = *state;
+  nx_stage stage = set(c);
+  (void)nx_must_reserve(stage.allocator, G, 1);
+  const nxmem_prefix prefix = must_create(stage.allocator);
+  for (int i = 0; i < 2; i++) assert_int_equal(nxmem_prefix_retain(prefix, NULL), NXMEM_OK);
+  (void)must_create(stage.allocator);
+  play.inside = after_allocations;
+  assert_int_equal(nxmem_allocator_close(stage.allocator, NXMEM_CLOSE_RELEASE_LIVE, NULL), NXMEM_OK);
+  assert_int_equal(nx_play_calls(NX_PLAY_RELEASE_PREFIX), 4);
+  assert_int_equal(nxmem_prefix_release(prefix, NULL), NXMEM_ERR_STALE_HANDLE);
+  assert_int_equal(nx_counts(stage.host).quarantined, 0);
+  nx_must_unload(stage.plugin, stage.path);
+  nx_host_gone(stage.host);
+}
+
+/* One that the plugin does not take back does not keep the allocator: it is quarantined, at the first refusal. */
+static void test_not_taken_back(void **state) {
+  const nx_case *c = *state;
+  const keep_row *row = c->row;
+  nx_stage stage = set(c);
+  const nxmem_prefix prefix = must_create(stage.allocator);
+  assert_int_equal(nxmem_prefix_retain(prefix, NULL), NXMEM_OK);
+  play.release_prefix_code = row->code;
+  assert_int_equal(nxmem_allocator_close(stage.allocator, NXMEM_CLOSE_RELEASE_LIVE, NULL), NXMEM_OK);
+  assert_int_equal(nx_play_calls(NX_PLAY_RELEASE_PREFIX), 1);
+  assert_int_equal(nxmem_prefix_release(prefix, NULL), NXMEM_ERR_STALE_HANDLE);
+  nxmem_quarantined listed;
+  uint32_t count = 0;
+  assert_int_equal(nxmem_host_quarantine(stage.host, 0, &listed, 1, &count, NULL, NULL), NXMEM_OK);
+  assert_int_equal(count, 1);
+  assert_int_equal(listed.plugin_status, row->code);
+  (void)nx_assert_unload_busy(stage.plugin, NXMEM_REASON_HOST_HOLDS, NXMEM_AXIS_ALLOCATIONS, 1);
+  nx_force_leak(stage.host, stage.plugin, stage.path);
+  nx_host_gone(stage.host);
 }
 
 /* ---- From inside a call ------------------------------------------------------------------------------------------ */
@@ -351,6 +388,7 @@ static void test_strangers(void **state) {
 ONE(references, "references");
 ONE(kept, "a prefix that the plugin keeps");
 ONE(open, "what a prefix keeps open");
+ONE(back, "prefixes that a close hands back");
 ONE(last, "calls while the last reference goes");
 ONE(both, "a release inside a release");
 ONE(thread, "eight threads retain and release");
@@ -364,6 +402,8 @@ int main(void) {
   nx_suite_modes(&suite, ROWS(keep_rows), test_refused_release);
   nx_suite_modes(&suite, ROWS(kept_rows), test_kept);
   nx_suite_modes(&suite, ROWS(open_rows), test_keeps_open);
+  nx_suite_modes(&suite, ROWS(back_rows), test_handed_back);
+  nx_suite_modes(&suite, ROWS(keep_rows), test_not_taken_back);
   nx_suite_modes(&suite, ROWS(last_rows), test_last_inside);
   nx_suite_modes(&suite, ROWS(both_rows), test_both_inside);
   nx_suite_modes(&suite, ROWS(thread_rows), test_threads);

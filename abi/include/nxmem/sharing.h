@@ -201,6 +201,15 @@ typedef struct nxmem_prefix_place {
     disjoint behaviors; */
 nxmem_verdict nxmem_check_commit_info(const NxmemSharedPrefixCommitInfo *info, const nxmem_prefix_place *place);
 
+/*
+ * Of the owned bytes that a commit reports, those that are charged: all where none of that prefix were before, else
+ * none. A prefix's physical bytes are charged once.
+ */
+/*@ assigns \nothing;
+    ensures first: charged_before == 0 ==> \result == reported;
+    ensures again: charged_before != 0 ==> \result == 0; */
+uint64_t nxmem_prefix_owned_once(uint64_t reported, uint64_t charged_before);
+
 /* What one commit of a group makes of its allocation. */
 typedef enum nxmem_share_fate {
   NXMEM_SHARE_MAPPED = 0,  /* it maps the prefix, and the books know what that costs */

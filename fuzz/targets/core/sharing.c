@@ -51,9 +51,14 @@ static void run_nxmem_judge_group(core_call *call) {
   nxmem_judge_group(asked, mapped, fuzz_take_u32(&call->in));
 }
 
+static void run_nxmem_prefix_owned_once(core_call *call) {
+  const uint64_t reported = fuzz_take_u64(&call->in);
+  nxmem_prefix_owned_once(reported, fuzz_take_u64(&call->in));
+}
+
 static const core_row rows[] = {
     CORE_ROW(nxmem_prefix_handle_take), CORE_ROW(nxmem_check_prefix_handle), CORE_ROW(nxmem_prefix_may_go_back),
     CORE_ROW(nxmem_commit_info_take),   CORE_ROW(nxmem_check_commit_info),   CORE_ROW(nxmem_judge_prefix_commit),
-    CORE_ROW(nxmem_judge_group),
+    CORE_ROW(nxmem_judge_group),        CORE_ROW(nxmem_prefix_owned_once),
 };
 CORE_TOPIC(sharing);
