@@ -14,6 +14,9 @@
 /* Copy up to `bytes`; returns how many were readable from the start. Never faults. */
 size_t nx_read_memory(void *out, const void *from, size_t bytes);
 
+/* Whether memory keeps its content for some milliseconds. */
+int nx_stands_still(const void *memory, size_t bytes);
+
 /* The verdicts of the core's readers, on a copy of what is readable. */
 nxmem_verdict nx_read_factory_table(const void *from, NxmemAllocatorFactoryVtable *out, uint32_t *declared_minor);
 nxmem_verdict nx_read_allocator_table(const void *from, uint32_t ceiling, NxmemAllocatorVtable *out,

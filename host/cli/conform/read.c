@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "conform/plugin.h"
@@ -30,6 +31,20 @@ size_t nx_read_memory(void *out, const void *from, size_t bytes) {
   struct iovec to = {out, bytes}, source = {(void *)(uintptr_t)from, bytes};
   ssize_t got = process_vm_readv(getpid(), &to, 1, &source, 1, 0);
   return got > 0 ? (size_t)got : read_by_file(out, from, bytes);
+}
+
+enum { LOOKED_AT_BYTES = 512, LOOKS = 20, BETWEEN_LOOKS_NS = 200000 };
+
+int nx_stands_still(const void *memory, size_t bytes) {
+  const struct timespec moment = {0, BETWEEN_LOOKS_NS};
+  uint8_t first[LOOKED_AT_BYTES], now[LOOKED_AT_BYTES];
+  size_t looked = bytes < LOOKED_AT_BYTES ? bytes : LOOKED_AT_BYTES;
+  size_t got = nx_read_memory(first, memory, looked);
+  for (int i = 0; i < LOOKS; i++) {
+    nanosleep(&moment, NULL);
+    if (nx_read_memory(now, memory, looked) != got || memcmp(first, now, got)) return 0;
+  }
+  return 1;
 }
 
 /* The largest table there is. */

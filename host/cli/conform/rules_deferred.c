@@ -301,8 +301,9 @@ static void through_its_own(nx_trial *trial, const void *with) {
   enqueue_all(q);
   nx_block theirs = nx_take(&other, 4096, 64);
   NX_GIVEN(nx_enqueue(&other, &theirs.allocation, &ticket).code == NXMEM_STATUS_OK, "enqueue_release was refused");
+  uint64_t before = other_log.completions;
   drain_all(q);
-  NX_EXPECT(other_log.completions == 0, "draining one allocator brought a completion to another");
+  NX_EXPECT(other_log.completions == before, "draining one allocator brought a completion to another");
   for (uint64_t i = 0; i < kept(q); i++)
     NX_EXPECT(q->log.kept[i].allocation_id != theirs.allocation.allocation_id,
               "another allocator's release completed through this one");
@@ -316,6 +317,7 @@ static uint64_t pending_now(const queue *q) {
   const NxmemAllocatorVtable *t = &q->opened.table;
   uint64_t count = NX_UNWRITTEN;
   nx_enter("pending_release_count");
+  NX_GIVEN(t->pending_release_count, "there is no pending_release_count slot");
   nx_expect_code(t->pending_release_count(t->ctx, &count).code, NX_CODE(OK), "pending_release_count");
   NX_EXPECT(count != NX_UNWRITTEN, "count_out was left unwritten");
   return count;
@@ -342,6 +344,7 @@ static void null_counts(nx_trial *trial, const void *with) {
   queue *q = begin(trial);
   const NxmemAllocatorVtable *t = &q->opened.table;
   nx_enter("pending_release_count with a NULL count");
+  NX_GIVEN(t->pending_release_count, "there is no pending_release_count slot");
   nx_expect_code(t->pending_release_count(t->ctx, NULL).code, NX_CODE(INVALID_ARGUMENT), "a NULL count_out");
   nx_expect_code(nx_drain(&q->opened, 1, NULL).code, NX_CODE(INVALID_ARGUMENT), "a NULL retired_out");
   nx_seen("INVALID_ARGUMENT for both");
@@ -424,10 +427,10 @@ static const nx_rule RULES[] = {
         drains),
     QUE("NX-DEF-008", "drain_releases retires no more than max", "NX-DEF-007", honours_max),
     QUE("NX-DEF-009", "retired_out is the number of completions that came", "NX-DEF-008", says_how_many),
-    QUE("NX-DEF-010", "Each release completes exactly once, and nothing else does", "NX-DEF-007", each_once),
+    QUE("NX-DEF-010", "Each release completes exactly once, and nothing else does", "NX-DEF-013", each_once),
     QUE("NX-DEF-011", "Completions come in the order of the queue", "NX-DEF-007", in_order),
     QUE("NX-DEF-012", "Each completion carries the ticket it was queued under", "NX-DEF-007", with_ticket),
-    QUE("NX-DEF-013", "Each completion names the mechanism", "NX-DEF-007", with_mechanism),
+    QUE("NX-DEF-013", "Each completion names the mechanism", "NX-DEF-012", with_mechanism),
     QUE("NX-DEF-014", "Each completion is a record of its full 328 bytes", "NX-DEF-003", whole_records),
     QUE("NX-DEF-015", "Each outcome is COMPLETE, with the requested size and no residue", "NX-DEF-010",
         outcome_complete),

@@ -202,7 +202,7 @@ static void refusals_do_not_grow(nx_trial *trial, const void *with) {
 static const nx_rule RULES[] = {
     STE("NX-THR-001", "Eight threads allocate and release at once, and every count is as before", "Threads",
         "NX-ALC-010", 0, threads_allocate),
-    STE("NX-THR-002", "Eight threads queue and drain at once, and each release completes once", "Threads", "NX-DEF-010",
+    STE("NX-THR-002", "Eight threads queue and drain at once, and each release completes once", "Threads", "NX-DEF-015",
         NXMEM_CAP_DEFERRED_RELEASE, threads_enqueue),
     STE("NX-THR-003", "The host may call back into the plugin from release_completed", "Threads", "NX-DEF-007",
         NXMEM_CAP_DEFERRED_RELEASE, completion_reenters),

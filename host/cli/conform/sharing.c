@@ -13,8 +13,6 @@
 /* Address space alone where the mechanism can reserve: room for a prefix in granules of any size. */
 enum { RESERVED_BYTES = 1 << 26, PLAIN_BYTES = 1 << 20 };
 
-void nx_needs_prefix_slot(int present, const char *name) { nx_needs_slot(present, name); }
-
 NxmemSharedPrefixHandle nx_blank_handle(void) {
   NxmemSharedPrefixHandle handle;
   memset(&handle, 0xFF, sizeof handle);

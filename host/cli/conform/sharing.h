@@ -18,7 +18,6 @@ typedef struct nx_shared {
   NxmemSharedPrefixCommitInfo infos[NX_SHARERS_MAX];
 } nx_shared;
 
-void nx_needs_prefix_slot(int present, const char *name);
 
 NxmemSharedPrefixHandle nx_blank_handle(void);
 NxmemSharedPrefixCommitInfo nx_blank_info(void);
