@@ -16,7 +16,7 @@ enum { BYTES = 64, ALIGN = 16 };
 static nx_stage stage;
 static nxmem_allocation block;
 static nxmem_host_counts seen_inside;
-static nxmem_result released_inside, enqueued_inside;
+static nxmem_result released_inside, enqueued_inside, released_after, enqueued_after;
 static uint32_t completed_inside, completed_again;
 static NxmemReleaseCompletion inside_completion;
 static int completes;
@@ -32,6 +32,8 @@ static void inside(nx_place_inside place) {
   inside_completion.allocation_id = block.id;
   completed_inside = nx_puppet_complete(&inside_completion);
   completed_again = nx_puppet_complete(&inside_completion);
+  released_after = nxmem_release(stage.allocator, block, NULL, NULL);
+  enqueued_after = nxmem_enqueue_release(stage.allocator, block, NULL, NULL, NULL);
 }
 
 static void play(nxmem_fetch_mode mode) {
@@ -120,6 +122,7 @@ static void finish(end_as end) {
     nx_stage_strike(&stage);
     return;
   }
+  free(block.ptr); /* the plugin gave nothing back */
   atomic_store(&puppet.live_allocations, 0);
   nx_must_close(stage.allocator);
   if (end == GONE) {
@@ -160,6 +163,9 @@ static void test_answer(void **state) {
   if (row->completes) {
     assert_int_equal(completed_inside, NXMEM_STATUS_OK);
     assert_int_equal(completed_again, NXMEM_STATUS_UNKNOWN_ALLOCATION);
+    /* One that lives on is nobody's before this enqueue has returned. */
+    assert_int_equal(released_after, row->end == LIVE ? NXMEM_ERR_BUSY : answer_of(row->end));
+    assert_int_equal(enqueued_after, released_after);
   }
   assert_int_equal(nx_puppet_calls(NX_IN_ENQUEUE), 1);
 

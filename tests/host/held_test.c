@@ -173,9 +173,13 @@ static const late_row late_rows[] = {
     {"late: a state left unwritten", 0, 0xFFFFFFFFu, 0, 1},
 };
 
+static void
+    *first_memory; /* of the allocation that first_completion took from the queue: the puppet does not free it */
+
 static NxmemReleaseCompletion first_completion(uint32_t state, uint32_t code) {
   nx_puppet_queued queued;
   assert_int_equal(nx_puppet_pop(&queued), 1);
+  first_memory = queued.allocation.ptr;
   NxmemReleaseCompletion completion = nx_puppet_completion(&queued);
   completion.outcome.state = state;
   completion.outcome.failure.code = code;
@@ -190,6 +194,7 @@ static void test_late(void **state) {
   nx_must_close(stage.allocator);
   const NxmemReleaseCompletion completion = first_completion(row->state, row->code);
   assert_int_equal(nx_puppet_complete(&completion), NXMEM_STATUS_OK);
+  free(first_memory);
   atomic_store(&puppet.live_allocations, 0);
   nxmem_host_counts counts = nx_counts(stage.host);
   assert_int_equal(counts.held_slots, 0);
@@ -220,6 +225,7 @@ static void test_late_strangers(void **state) {
   puppet.idle_drain = 1;
   nx_must_close(stage.allocator);
   NxmemReleaseCompletion completion = first_completion(0, 0);
+  free(first_memory);
   assert_int_equal(nx_puppet_complete(&completion), NXMEM_STATUS_OK);
   const uint64_t refused = nx_counts(stage.host).refused_callbacks;
   assert_int_equal(nx_puppet_complete(&completion), NXMEM_STATUS_UNKNOWN_ALLOCATION);
@@ -236,6 +242,7 @@ static void test_late_strangers(void **state) {
   completion.ticket--;
   nx_puppet_queued none;
   assert_int_equal(nx_puppet_pop(&none), 1);
+  free(none.allocation.ptr);
   assert_int_equal(nx_puppet_complete(&completion), NXMEM_STATUS_OK);
   atomic_store(&puppet.live_allocations, 0);
   end_all();
@@ -285,6 +292,7 @@ static void complete_in_release(nx_place_inside place) {
     NxmemReleaseCompletion completion = nx_puppet_completion(&queued);
     completion.outcome.state = state_inside;
     answer_inside |= nx_puppet_complete(&completion);
+    free(queued.allocation.ptr);
   }
 }
 
