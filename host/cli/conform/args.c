@@ -15,14 +15,16 @@
 #include "text.h"
 
 /* Long-only options: beyond every character. */
-enum { KEY_LIST = 256, KEY_EXPLAIN, KEY_JUNIT, KEY_SARIF };
+enum { KEY_LIST = 256, KEY_EXPLAIN, KEY_CYCLES, KEY_JUNIT, KEY_SARIF };
 
+enum { DEFAULT_CYCLES = 10000, MOST_CYCLES = 100000000 };
 enum { DEFAULT_LIMIT_MS = 5000, MS_PER_SECOND = 1000, LONGEST_SECONDS = 3600 };
 
 static const struct argp_option OPTIONS[] = {
     {"mechanism", 'm', "NAME", 0, "Judge this mechanism alone, beside the rules about the module", 0},
     {"rule", 'r', "ID", 0, "Try this rule alone, and what it rests on; may be given again", 0},
     {"timeout", 't', "SECONDS", 0, "How long one step may take (default 5)", 0},
+    {"cycles", KEY_CYCLES, "N", 0, "Cycles of the rules about growth (default 10000); 0 leaves them out", 0},
     {"json", 'j', "FILE", 0, "Write every verdict as JSON", 0},
     {"junit", KEY_JUNIT, "FILE", 0, "Write a JUnit report", 0},
     {"sarif", KEY_SARIF, "FILE", 0, "Write the findings as SARIF 2.1.0", 0},
@@ -44,6 +46,15 @@ static uint64_t limit_option(const char *word, struct argp_state *state) {
   if (end == word || *end || !isfinite(seconds) || seconds < 0.01 || seconds > LONGEST_SECONDS)
     refuse_word("--timeout", word, "seconds from 0.01 to 3600", state);
   return (uint64_t)(seconds * MS_PER_SECOND);
+}
+
+static uint32_t cycles_option(const char *word, struct argp_state *state) {
+  char *end = NULL;
+  errno = 0;
+  unsigned long number = strtoul(word, &end, 10);
+  if (word[0] < '0' || word[0] > '9' || *end || errno || number > MOST_CYCLES)
+    refuse_word("--cycles", word, "a whole number up to 100000000", state);
+  return (uint32_t)number;
 }
 
 static const nx_rule *rule_option(const char *option, const char *word, struct argp_state *state) {
@@ -77,6 +88,9 @@ static error_t parse(int key, char *word, struct argp_state *state) {
       return 0;
     case 't':
       args->limit_ms = limit_option(word, state);
+      return 0;
+    case KEY_CYCLES:
+      args->cycles = cycles_option(word, state);
       return 0;
     case 'j':
       args->json = word;
@@ -125,6 +139,6 @@ static const struct argp PARSER = {
 };
 
 void nx_conform_parse(int argc, char **argv, nx_conform_args *out) {
-  *out = (nx_conform_args){.limit_ms = DEFAULT_LIMIT_MS};
+  *out = (nx_conform_args){.limit_ms = DEFAULT_LIMIT_MS, .cycles = DEFAULT_CYCLES};
   if (argp_parse(&PARSER, argc, argv, 0, NULL, out)) exit(NX_EXIT_USAGE);
 }

@@ -20,6 +20,7 @@ typedef struct nx_conform_args {
   const nx_rule *explain;
   int list;
   uint64_t limit_ms; /* per step */
+  uint32_t cycles;   /* of the rules about growth; 0: they do not apply */
   const char *json, *junit, *sarif;
 } nx_conform_args;
 

@@ -23,10 +23,10 @@
 #include "conform/plugin.h"
 #include "text.h"
 
-int nx_runner_begin(nx_runner *runner, const char *path, uint64_t limit_ms) {
+int nx_runner_begin(nx_runner *runner) {
   void *shared = mmap(NULL, sizeof(nx_board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED) return -1;
-  *runner = (nx_runner){.path = path, .limit_ms = limit_ms, .board = shared};
+  runner->board = shared;
   return 0;
 }
 
@@ -145,7 +145,8 @@ static void judge_end(const nx_runner *runner, const ending *end, nx_finding *ou
 }
 
 int nx_runner_try(nx_runner *runner, const nx_rule *rule, const nx_target *target, nx_finding *out) {
-  nx_trial trial = {.board = runner->board, .rule = rule, .target = target, .path = runner->path};
+  nx_trial trial = {
+      .board = runner->board, .rule = rule, .target = target, .path = runner->path, .cycles = runner->cycles};
   uint64_t began = now_us();
   ending end;
   if (run_child(runner, &trial, &end)) return -1;

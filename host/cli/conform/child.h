@@ -12,11 +12,12 @@
 typedef struct nx_runner {
   const char *path; /* absolute */
   uint64_t limit_ms;
+  uint32_t cycles;
   nx_board *board;
 } nx_runner;
 
-/* 0, or -1 with errno. */
-int nx_runner_begin(nx_runner *runner, const char *path, uint64_t limit_ms);
+/* The caller has set what stands before `board`. 0, or -1 with errno. */
+int nx_runner_begin(nx_runner *runner);
 void nx_runner_end(nx_runner *runner);
 
 /* The caller frees `evidence`. -1 where no child could be started. */

@@ -158,7 +158,8 @@ static int is_file(const char *path) {
 }
 
 static int judge_file(session *run, const char *path) {
-  if (nx_runner_begin(&run->runner, path, run->args->limit_ms)) nx_out_of_memory();
+  run->runner = (nx_runner){.path = path, .limit_ms = run->args->limit_ms, .cycles = run->args->cycles};
+  if (nx_runner_begin(&run->runner)) nx_out_of_memory();
   printf("%s\n", run->result.file);
   judge_plugin(run);
   nx_runner_end(&run->runner);

@@ -61,14 +61,16 @@ static void unloads_after_use(nx_trial *trial, const void *with) {
   nx_seen("gone after its factories were released");
 }
 
-enum { CYCLES = 300, WARM_UP = 30 };
+/* A load costs as much as many blocks. */
+enum { CYCLES_PER_LOAD = 32 };
 
 static void load_cycles(nx_trial *trial, const void *with) {
   (void)with;
-  for (int i = 0; i < WARM_UP; i++) live_and_go(trial);
+  uint32_t cycles = nx_cycles(trial, CYCLES_PER_LOAD);
+  for (uint32_t i = 0; i <= cycles / 10; i++) live_and_go(trial);
   nx_usage before = nx_usage_now();
-  for (int i = 0; i < CYCLES; i++) live_and_go(trial);
-  nx_usage_judge(&before, CYCLES, "load, negotiate, enumerate, unload");
+  for (uint32_t i = 0; i < cycles; i++) live_and_go(trial);
+  nx_usage_judge(&before, cycles, "load, negotiate, enumerate, unload");
 }
 
 static void constructor_is_quiet(nx_trial *trial, const void *with) {

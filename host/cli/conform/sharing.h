@@ -18,7 +18,6 @@ typedef struct nx_shared {
   NxmemSharedPrefixCommitInfo infos[NX_SHARERS_MAX];
 } nx_shared;
 
-
 NxmemSharedPrefixHandle nx_blank_handle(void);
 NxmemSharedPrefixCommitInfo nx_blank_info(void);
 NxmemSharedPrefixCommitRequest nx_commit_request(const NxmemSharedPrefixHandle *prefix, const nx_block *block,

@@ -36,7 +36,8 @@ typedef struct nx_trial {
   const nx_rule *rule;
   const nx_target *target; /* NULL: the module */
   const char *path;
-  void *module; /* dlopen()'s; NULL: not loaded */
+  uint32_t cycles; /* 0: rules about growth do not apply */
+  void *module;    /* dlopen()'s; NULL: not loaded */
   nx_negotiate_export negotiate;
   nx_factories_export factories;
   nx_unload_export unload;

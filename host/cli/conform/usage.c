@@ -51,6 +51,11 @@ nx_usage nx_usage_now(void) {
   return now;
 }
 
+uint32_t nx_cycles(const nx_trial *trial, uint32_t divisor) {
+  if (trial->cycles == 0) nx_does_not_apply("no cycles are wanted");
+  return trial->cycles / divisor + 1;
+}
+
 /* Below one of each per 16 cycles, and 8 bytes of memory per cycle, nothing grows with the cycles. */
 enum { CYCLES_PER_OBJECT = 16, BYTES_PER_CYCLE = 8, SLACK_OBJECTS = 4, SLACK_BYTES = 64 * 1024 };
 

@@ -14,7 +14,12 @@ typedef struct nx_usage {
   uint64_t mappings, descriptors, threads, anonymous_bytes;
 } nx_usage;
 
+struct nx_trial;
+
 nx_usage nx_usage_now(void);
+
+/* How often to go round: a tenth of it is the warm-up. Ends the trial as not applicable where none are wanted. */
+uint32_t nx_cycles(const struct nx_trial *trial, uint32_t divisor);
 
 /* Ends the trial as failed where something grew with the cycles; else says what was seen. */
 void nx_usage_judge(const nx_usage *before, uint64_t cycles, const char *cycle);
