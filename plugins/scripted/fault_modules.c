@@ -8,14 +8,13 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "fault_rows.h"
 
 static void crash(void) { raise(SIGSEGV); }
-static void end_process(void) { exit(0); }
+static void end_process(void) { _exit(0); } /* exit() would run the destructors of what is only half loaded */
 static void hang(void) {
   for (;;) pause();
 }
@@ -60,6 +59,7 @@ static void call_host(void) {
 
 static void *linger(void *argument) {
   (void)argument;
+  nx_count(NX_PROBE_THREADS_INSIDE);
   hang();
   return NULL;
 }

@@ -61,7 +61,8 @@ typedef enum nx_probe {
   NX_PROBE_RACED_WRITES = 47,         /* writes of a racing thread into a record while the host had it */
   NX_PROBE_HOST_CALLS = 48,           /* calls-host-at-load: into the host's own API */
   NX_PROBE_HOST_RESULT = 49,          /* what opening this very file answered */
-  NX_PROBE_COUNT = 50
+  NX_PROBE_THREADS_INSIDE = 50,       /* lingering-thread: how many of its threads have come to rest in the module */
+  NX_PROBE_COUNT = 51
 } nx_probe;
 
 /* Fault modules only: the row that the module commits; NULL where the build named one that does not exist. */
