@@ -141,9 +141,9 @@ static style style_of(uint32_t reason) {
 /* The value that the host put there before the call. */
 static int is_unwritten(nxmem_verdict v) {
   if (v.reason == NXMEM_REASON_MAJOR_OUT_OF_RANGE) return v.found == 0;
-  return v.found == UINT64_MAX && (v.reason == NXMEM_REASON_TOTAL_TOO_LARGE || v.reason == NXMEM_REASON_TOO_MANY ||
-                                   v.reason == NXMEM_REASON_MORE_THAN_POSSIBLE ||
-                                   v.reason == NXMEM_REASON_TOO_MANY_RETIRED);
+  return v.found == UINT64_MAX &&
+         (v.reason == NXMEM_REASON_TOTAL_TOO_LARGE || v.reason == NXMEM_REASON_TOO_MANY ||
+          v.reason == NXMEM_REASON_MORE_THAN_POSSIBLE || v.reason == NXMEM_REASON_TOO_MANY_RETIRED);
 }
 
 static void line_bound(line *l, nxmem_verdict v) {
@@ -206,71 +206,74 @@ static void line_status(line *l, const NxmemStatus *status) {
 }
 
 /* The advice keeps its place however long the rest is. */
-static nxmem_result finish(nxmem_error *error, nxmem_result result, const line *l, const char *advice) {
+static void finish(nxmem_error *error, nxmem_result result, const line *l, const char *advice) {
   if (advice == NULL) advice = advice_for(result);
   const uint32_t room = (uint32_t)(sizeof error->message - strlen(advice) - sizeof "; " - NX_APPEND_ROOM);
   const uint32_t used = nxmem_text_show((const uint8_t *)l->text, (uint32_t)l->used, (uint8_t *)error->message, room);
   (void)snprintf(error->message + used, sizeof error->message - used, "; %s", advice);
   error->result = result;
-  return result;
+}
+
+/* What a failure is told from beside the caller's text: a status, or else a verdict unless the text says it all. */
+typedef struct cause {
+  const NxmemStatus *status;
+  nxmem_verdict verdict;
+  nx_context context;
+} cause;
+
+static void fail(nxmem_error *error, nxmem_result result, const cause *c, const char *format, va_list arguments) {
+  if (error == NULL) return;
+  memset(error, 0, sizeof *error);
+  error->plugin_status = c->status == NULL ? (uint32_t)NXMEM_STATUS_OK : c->status->code;
+  error->reason = c->verdict.reason;
+  error->field = c->verdict.field;
+  error->found = c->verdict.found;
+  error->needed = c->verdict.needed;
+  line l = {.used = 0};
+  line_vprint(&l, format, arguments);
+  if (c->status != NULL)
+    line_status(&l, c->status);
+  else if (c->context.record != NX_RECORD_SAID)
+    line_verdict(&l, c->verdict, c->context.record);
+  finish(error, result, &l, c->context.advice);
 }
 
 nxmem_result nx_fail(nxmem_error *error, nxmem_result result, const char *format, ...) {
-  if (error == NULL) return result;
-  memset(error, 0, sizeof *error);
-  line l = {.used = 0};
+  static const cause said = {.context = {.record = NX_RECORD_SAID}};
   va_list arguments;
   va_start(arguments, format);
-  line_vprint(&l, format, arguments);
+  fail(error, result, &said, format, arguments);
   va_end(arguments);
-  return finish(error, result, &l, NULL);
-}
-
-static void take_codes(nxmem_error *error, nxmem_verdict verdict) {
-  memset(error, 0, sizeof *error);
-  error->reason = verdict.reason;
-  error->field = verdict.field;
-  error->found = verdict.found;
-  error->needed = verdict.needed;
+  return result;
 }
 
 nxmem_result nx_fail_in(nxmem_error *error, nxmem_result result, nxmem_verdict verdict, nx_context context,
                         const char *format, ...) {
-  if (error == NULL) return result;
-  take_codes(error, verdict);
-  line l = {.used = 0};
+  const cause judged = {.verdict = verdict, .context = context};
   va_list arguments;
   va_start(arguments, format);
-  line_vprint(&l, format, arguments);
+  fail(error, result, &judged, format, arguments);
   va_end(arguments);
-  if (context.record != NX_RECORD_SAID) line_verdict(&l, verdict, context.record);
-  return finish(error, result, &l, context.advice);
+  return result;
 }
 
 nxmem_result nx_fail_verdict(nxmem_error *error, nxmem_result result, nxmem_verdict verdict, const char *format, ...) {
-  if (error == NULL) return result;
-  take_codes(error, verdict);
-  line l = {.used = 0};
+  const cause judged = {.verdict = verdict};
   va_list arguments;
   va_start(arguments, format);
-  line_vprint(&l, format, arguments);
+  fail(error, result, &judged, format, arguments);
   va_end(arguments);
-  line_verdict(&l, verdict, NX_RECORD_NONE);
-  return finish(error, result, &l, NULL);
+  return result;
 }
 
 nxmem_result nx_fail_status(nxmem_error *error, nxmem_result result, const NxmemStatus *status, const char *format,
                             ...) {
-  if (error == NULL) return result;
-  memset(error, 0, sizeof *error);
-  error->plugin_status = status->code;
-  line l = {.used = 0};
+  const cause answered = {.status = status};
   va_list arguments;
   va_start(arguments, format);
-  line_vprint(&l, format, arguments);
+  fail(error, result, &answered, format, arguments);
   va_end(arguments);
-  line_status(&l, status);
-  return finish(error, result, &l, NULL);
+  return result;
 }
 
 void nx_error_append(nxmem_error *error, const char *text) {
