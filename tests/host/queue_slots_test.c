@@ -41,6 +41,15 @@ static void complete_first(uint32_t release_state) {
   assert_int_equal(nx_puppet_complete(&completion), NXMEM_STATUS_OK);
 }
 
+/* Records that are not free. */
+static uint32_t records_in_use(void) {
+  uint32_t n = 0;
+  const uint32_t count = atomic_load(&nx_allocations.count);
+  for (uint32_t i = 0; i < count; i++)
+    n += nxmem_word_state(atomic_load(&nx_table_at(&nx_allocations, i)->word)) != NXMEM_SLOT_FREE;
+  return n;
+}
+
 static void run_round(const end_row *row) {
   puppet.idle_drain = 1;
   puppet.enqueue_code = row->enqueue_code;
@@ -58,6 +67,7 @@ static void run_round(const end_row *row) {
   if (!row->close) assert_int_equal(nxmem_allocator_close(stage.allocator, NXMEM_CLOSE_RELEASE_LIVE, NULL), NXMEM_OK);
   assert_int_equal(nx_counts(stage.host).queued_releases, 0);
   assert_int_equal(nx_counts(stage.host).held_slots, 0);
+  assert_int_equal(records_in_use(), 0);
   stage.allocator = nx_must_open_mechanism(stage.plugin, "puppet");
 }
 
