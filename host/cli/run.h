@@ -41,6 +41,10 @@ void nx_step_refused(nx_session *session, json_t *row, const nxmem_error *error)
 /* Open, allocate, touch, release, close. */
 void nx_run_mechanism(nx_session *session, const nxmem_mechanism_info *mechanism);
 
+/* Virtual backing, shared mapping, queued releases: each that is effective, once. */
+void nx_run_capabilities(nx_session *session, const nxmem_mechanism_info *mechanism, nxmem_allocator allocator,
+                         uint64_t effective_flags);
+
 /* Both tallies while `live` blocks of a mechanism are held: an unload that must be refused. */
 void nx_run_gate(nx_session *session, const nxmem_mechanism_info *mechanism, uint64_t live);
 

@@ -22,6 +22,7 @@ typedef struct exercise {
   nxmem_allocator allocator;
   nxmem_allocation *blocks;
   uint64_t count; /* allocated */
+  uint64_t effective;
   int structured; /* the host releases through release_allocation */
 } exercise;
 
@@ -49,6 +50,7 @@ static void show_allocator(exercise *work) {
     nx_step_refused(work->session, step(work, "allocator", NX_ROW_REFUSED), &error);
     return;
   }
+  work->effective = info.effective_flags;
   work->structured = (info.effective_flags & NXMEM_CAP_STRUCTURED_RELEASE) != 0;
   json_t *row = step(work, "allocator", NX_ROW_OK);
   nx_set_number(row, "level", info.abi_minor);
@@ -263,6 +265,7 @@ void nx_run_mechanism(nx_session *session, const nxmem_mechanism_info *mechanism
     if (work.count) nx_run_gate(session, mechanism, work.count);
     if (!failed) touch_step(&work);
     release_step(&work);
+    nx_run_capabilities(session, mechanism, work.allocator, work.effective);
   }
   close_step(&work);
   free(work.blocks);

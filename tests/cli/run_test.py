@@ -59,6 +59,24 @@ HOSTILE = [
     ("failed-release", "release", "plugin-error", {"plugin_status": "BUSY"}),
 ]
 
+# What a mechanism can do beyond allocating: module, mechanism, step, verdict, facts.
+CAPABLE = [
+    ("scripted", "lazy", "backing", "ok", {"reserved": 64 << 20, "mapped_at_first": 65536, "granule": 65536,
+                                           "mapped_behind_commit": 131072, "unmapped": 131072,
+                                           "mapped_behind_decommit": 0}),
+    ("scripted", "lazy", "sharing", "ok", {"prefix_bytes": 2 << 20, "physical_bytes": 2 << 20, "outcome": "shared"}),
+    ("scripted", "lazy", "deferred", "ok", {"drains": 1, "still_queued": 0}),
+    ("scripted_backing", "commit-refuses", "backing", "refused", {"result": "plugin-error"}),
+    ("scripted_backing", "ranges-huge", "backing", "refused", {"result": "contract"}),
+    ("scripted_backing", "commit-nothing", "backing", "refused", {"result": "unreadable-memory"}),
+    ("scripted_capabilities", "backing-without-slots", "backing", "note", {}),
+    ("scripted_sharing", "prefix-huge", "sharing", "refused", {"result": "contract"}),
+    ("scripted_sharing", "share-fails-second", "sharing", "refused", {"result": "plugin-error"}),
+    ("scripted_sharing", "prefix-release-refused", "sharing", "refused", {"result": "plugin-error"}),
+    ("scripted_capabilities", "sharing-without-slots", "sharing", "note", {}),
+    ("scripted_sticky", "sticky", "deferred", "warning", {"still_queued": 1}),
+]
+
 # Mechanisms that are odd but honest.
 HONEST = ["eager", "legacy-1-0", "guard-page-table", "poisoned-tail", "ahead"]
 
@@ -123,6 +141,18 @@ def is_hostile(mechanism, step, result, numbers):
         holds(row["error"], numbers)
         assert row["error"]["message"]
         equal("reason_text" in row["error"], row["error"].get("reason", 0) != 0)
+    return case
+
+
+def is_capable(library, mechanism, step, verdict, facts):
+    def case():
+        code = 0 if verdict in ("ok", "note") else 1
+        found = document(nxmem("run", "--json", plugin(library), "--mechanism", mechanism), code)
+        row = steps(found, step)[0]
+        equal(row["verdict"], verdict)
+        holds(row, facts)
+        equal([row["verdict"] for row in steps(found, "close") if row["verdict"] == "ok"] != [] or
+              steps(found, "force_close") != [], True)
     return case
 
 
@@ -405,6 +435,8 @@ def make_rows():
     rows = [("minimal: " + name, is_fine(*rest)) for name, *rest in FINE]
     rows += [(f"{name}: driven to the end", is_honest(name)) for name in HONEST]
     rows += [(f"{name}: refused", is_hostile(name, *rest)) for name, *rest in HOSTILE]
+    rows += [(f"{mechanism}: {step} is {verdict}", is_capable(library, mechanism, step, verdict, facts))
+             for library, mechanism, step, verdict, facts in CAPABLE]
     rows += [(f"module {name}", module(name, *rest)) for name, *rest in MODULES]
     rows += [("no plugin: " + name, is_no_plugin(*rest)) for name, *rest in NO_PLUGINS]
     rows += [(f"crash by {how} {' '.join(args)}".strip(), crash(how, number, args, said))
