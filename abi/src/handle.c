@@ -65,6 +65,11 @@ nxmem_verdict nxmem_check_claim(uint64_t word, uint64_t handle) {
   return nx_accept();
 }
 
+int nxmem_is_claimable(uint64_t word, uint64_t handle) {
+  return nxmem_same_generation(word, handle) && nxmem_word_state(word) == NXMEM_SLOT_LIVE &&
+         nxmem_word_users(word) == 0u;
+}
+
 nxmem_verdict nxmem_check_lost_claim(uint64_t word, uint64_t handle) {
   const nxmem_verdict v = nxmem_check_claim(word, handle);
   if (v.reason == NXMEM_REASON_NONE) return nx_verdict(NXMEM_REASON_IN_USE, 0u, 0u, 0u);

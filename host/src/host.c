@@ -69,6 +69,7 @@ nxmem_result nxmem_host_create(const nxmem_host_options *options, nxmem_host *ou
   const nxmem_result checked = check_options(&chosen, error);
   if (checked != NXMEM_OK) return checked;
   nx_fork_watch();
+  nx_objects_prepare();
   if (!nx_callback_pages_make())
     return nx_fail(
         error, NXMEM_ERR_OUT_OF_MEMORY,

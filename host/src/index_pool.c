@@ -13,8 +13,7 @@
 
 static _Atomic uint32_t *link_of(void *node) { return node; }
 
-/* A node that was made. */
-static void *made(nx_pool *pool, uint32_t reference) {
+void *nx_pool_node(nx_pool *pool, uint32_t reference) {
   const uint32_t at = reference - 1u;
   unsigned char *chunk = atomic_load_explicit(&pool->chunks[at / NX_POOL_CHUNK], memory_order_acquire);
   return chunk + (size_t)NX_NODE_BYTES * (at % NX_POOL_CHUNK);
@@ -22,7 +21,7 @@ static void *made(nx_pool *pool, uint32_t reference) {
 
 void *nx_pool_at(nx_pool *pool, uint32_t reference) {
   if (reference == 0u || reference > atomic_load_explicit(&pool->count, memory_order_acquire)) return NULL;
-  return made(pool, reference);
+  return nx_pool_node(pool, reference);
 }
 
 static int ensure_chunk(nx_pool *pool, uint32_t at) {
@@ -48,7 +47,7 @@ uint32_t nx_pool_take(nx_pool *pool) {
   uint64_t head = atomic_load(&pool->free_head);
   while (head % TWO_32 != 0u) {
     const uint32_t reference = (uint32_t)(head % TWO_32);
-    const uint32_t after = atomic_load_explicit(link_of(made(pool, reference)), memory_order_relaxed);
+    const uint32_t after = atomic_load_explicit(link_of(nx_pool_node(pool, reference)), memory_order_relaxed);
     if (!atomic_compare_exchange_weak(&pool->free_head, &head, (head / TWO_32 + 1u) * TWO_32 + after)) continue;
     atomic_fetch_sub_explicit(&pool->unused, 1u, memory_order_relaxed);
     return reference;
@@ -60,7 +59,7 @@ void nx_pool_give(nx_pool *pool, uint32_t reference) {
   atomic_fetch_add_explicit(&pool->unused, 1u, memory_order_relaxed);
   uint64_t head = atomic_load(&pool->free_head), next;
   do {
-    atomic_store_explicit(link_of(made(pool, reference)), (uint32_t)(head % TWO_32), memory_order_relaxed);
+    atomic_store_explicit(link_of(nx_pool_node(pool, reference)), (uint32_t)(head % TWO_32), memory_order_relaxed);
     next = (head / TWO_32 + 1u) * TWO_32 + reference;
   } while (!atomic_compare_exchange_weak(&pool->free_head, &head, next));
 }

@@ -18,6 +18,9 @@ typedef struct nx_pool {
 uint32_t nx_pool_take(nx_pool *pool);
 void nx_pool_give(nx_pool *pool, uint32_t reference);
 
+/* A node that is in use, by its reference. */
+void *nx_pool_node(nx_pool *pool, uint32_t reference);
+
 /* NULL for 0 and for what was never made. [any-thread] */
 void *nx_pool_at(nx_pool *pool, uint32_t reference);
 

@@ -28,7 +28,7 @@ _Static_assert(sizeof(small_node) == NX_NODE_BYTES, "a node");
 nx_pool nx_small_pool;
 static nx_shard shards[NX_SMALL_SHARDS];
 
-static small_node *at(uint32_t reference) { return nx_pool_at(&nx_small_pool, reference); }
+static small_node *at(uint32_t reference) { return nx_pool_node(&nx_small_pool, reference); }
 static _Atomic uint32_t *next_of(uint32_t reference) { return &at(reference)->next; }
 static uint64_t hash_of(uint32_t reference) {
   return nx_cell_hash((nx_cell_key){at(reference)->cell, at(reference)->space});
@@ -136,7 +136,7 @@ static int append(small_node *first, uint32_t span) {
 
 /* 1 where it was there. */
 static int take_out(small_node *node, uint32_t span) {
-  for (uint32_t i = 0; i < node->used; i++) {
+  for (uint32_t i = node->used; i-- > 0u;) { /* what came last tends to go first */
     if (node->spans[i] != span) continue;
     node->spans[i] = node->spans[--node->used];
     return 1;

@@ -35,8 +35,11 @@ _Static_assert(sizeof(wide_node) == NX_NODE_BYTES && sizeof(span_node) == NX_NOD
 nx_pool nx_wide_pool;
 static nx_shard shards[NX_TIERS - 1][NX_WIDE_SHARDS];
 
-static wide_node *at(uint32_t reference) { return nx_pool_at(&nx_wide_pool, reference); }
-static span_node *spans_at(uint32_t reference) { return nx_pool_at(&nx_wide_pool, reference); }
+static wide_node *at(uint32_t reference) { return nx_pool_node(&nx_wide_pool, reference); }
+static span_node *spans_at(uint32_t reference) { return nx_pool_node(&nx_wide_pool, reference); }
+/* Of a reader without the lock: NULL where the reference is none. */
+static wide_node *look_at(uint32_t reference) { return nx_pool_at(&nx_wide_pool, reference); }
+static span_node *look_at_spans(uint32_t reference) { return nx_pool_at(&nx_wide_pool, reference); }
 
 static uint32_t get(const _Atomic uint32_t *field) { return atomic_load_explicit(field, memory_order_relaxed); }
 static void put(_Atomic uint32_t *field, uint32_t value) { atomic_store_explicit(field, value, memory_order_relaxed); }
@@ -302,10 +305,10 @@ static int goes_on(look *l) {
 /* NULL where there is none, or the look is broken. */
 static wide_node *look_for(look *l, uint64_t hash, nx_cell_key key) {
   const _Atomic uint32_t *head = nx_shard_head(l->shard, hash);
-  wide_node *node = head == NULL ? NULL : at(get(head));
+  wide_node *node = head == NULL ? NULL : look_at(get(head));
   while (node != NULL && goes_on(l)) {
     if (get_long(&node->cell) == key.cell && get(&node->space) == key.space) return node;
-    node = at(get(&node->next));
+    node = look_at(get(&node->next));
   }
   return NULL;
 }
@@ -318,8 +321,8 @@ int nx_wide_meets(nx_space *space, uint32_t tier, uint64_t cell, nx_bytes range,
     look l = {shard, nx_shard_read_begin(shard), 0u, 0};
     const wide_node *node = look_for(&l, hash, key);
     int met = 0;
-    const span_node *spans = node == NULL ? NULL : spans_at(get(&node->spans));
-    for (; spans != NULL && !met && goes_on(&l); spans = spans_at(get(&spans->next)))
+    const span_node *spans = node == NULL ? NULL : look_at_spans(get(&node->spans));
+    for (; spans != NULL && !met && goes_on(&l); spans = look_at_spans(get(&spans->next)))
       met = node_meets(spans, tier, cell, range, other);
     if (!l.broken && nx_shard_read_holds(shard, l.sequence)) return met;
   }

@@ -11,6 +11,11 @@
  */
 #include "objects.h"
 
+#include <linux/membarrier.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include "error.h"
 #include "nxmem/count.h"
 #include "nxmem/handle.h"
@@ -96,14 +101,40 @@ nxmem_result nx_plugin_enter(nxmem_plugin handle, nx_module **out, nxmem_error *
   return refuse(v, "plugin", error);
 }
 
-/* Only this thread writes an exclusive stripe: no other store can come between the load and the exchange. */
+/* 1 where the kernel lets a closer make every thread of the process pass a barrier (Linux 4.14). */
+static _Atomic int barrier_works;
+
+static void ask_for_barrier(void) {
+  const long answer = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0u, 0);
+  atomic_store(&barrier_works, answer == 0);
+}
+
+void nx_objects_prepare(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  (void)pthread_once(&once, ask_for_barrier);
+}
+
+/* What others did before is seen; what they do after sees what this thread did. */
+static void pass_barrier_everywhere(void) {
+  if (atomic_load(&barrier_works)) (void)syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0u, 0);
+}
+
+/*
+ * Only this thread writes an exclusive stripe. Where the closer's barrier works, a plain store is enough: a thread either had stored before the barrier, then the closer
+ * counts it, or looks at the state after it, then it sees the closer's.
+ */
 static void count_in(nx_allocator *a) {
   const nx_thread *thread = nx_thread_self();
   nx_counter *inside = &a->stripes[thread->stripe].inside;
-  if (thread->stripe == NX_SHARED_STRIPE)
+  if (thread->stripe == NX_SHARED_STRIPE) {
     atomic_fetch_add(inside, 1u);
-  else
+  } else if (atomic_load_explicit(&barrier_works, memory_order_relaxed)) {
+    atomic_store_explicit(inside, atomic_load_explicit(inside, memory_order_relaxed) + 1u, memory_order_relaxed);
+    atomic_signal_fence(
+        memory_order_seq_cst); /* the compiler keeps the order; the closer's barrier makes the processor's the same */
+  } else {
     (void)atomic_exchange(inside, atomic_load_explicit(inside, memory_order_relaxed) + 1u);
+  }
 }
 
 void nx_allocator_leave(nx_allocator *a) {
@@ -117,22 +148,27 @@ void nx_allocator_leave(nx_allocator *a) {
 
 uint64_t nx_allocator_inside(nx_allocator *a) {
   uint64_t sum = 0;
+  pass_barrier_everywhere();
   for (uint32_t i = 0; i < NX_STRIPES; i++) sum += atomic_load(&a->stripes[i].inside);
   return sum;
+}
+
+/* Why the allocator may not be entered; STALE_HANDLE where there is no reason any more: it was LIVE again in between. */
+static nxmem_result refuse_allocator(nx_allocator *a, nxmem_allocator handle, nxmem_error *error) {
+  return refuse(nxmem_check_lost_claim(atomic_load(&a->slot.word), handle.id), "allocator", error);
 }
 
 nxmem_result nx_allocator_enter(nxmem_allocator handle, nx_allocator **out, nxmem_error *error) {
   if (nx_is_forked()) return forked(error);
   nx_allocator *allocator = (nx_allocator *)(void *)nx_table_find(&nx_allocators, handle.id);
   if (allocator == NULL) return unknown("allocator", error);
-  nxmem_verdict v = nxmem_check_claim(atomic_load(&allocator->slot.word), handle.id);
-  if (v.reason != NXMEM_REASON_NONE) return refuse(v, "allocator", error);
+  if (!nxmem_is_claimable(atomic_load(&allocator->slot.word), handle.id))
+    return refuse_allocator(allocator, handle, error);
   count_in(allocator);
-  v = nxmem_check_claim(atomic_load(&allocator->slot.word), handle.id);
-  if (v.reason == NXMEM_REASON_NONE) {
+  if (nxmem_is_claimable(atomic_load(&allocator->slot.word), handle.id)) {
     *out = allocator;
     return NXMEM_OK;
   }
   nx_allocator_leave(allocator);
-  return refuse(v, "allocator", error);
+  return refuse_allocator(allocator, handle, error);
 }

@@ -159,6 +159,9 @@ extern nx_table nx_plugins;
 extern nx_table nx_allocators;
 extern nx_table nx_allocations;
 
+/* Once, before the first host: what closing needs of the kernel. [any-thread] */
+void nx_objects_prepare(void);
+
 /* 1 in a forked child of the process that created the first host. */
 int nx_is_forked(void);
 
@@ -179,7 +182,7 @@ void nx_plugin_leave(nx_module *module);
 nxmem_result nx_allocator_enter(nxmem_allocator handle, nx_allocator **out, nxmem_error *error);
 void nx_allocator_leave(nx_allocator *allocator);
 
-/* How many calls are inside. Exact once the gate is shut: then the number only falls. */
+/* How many calls are inside, for a closer that has changed the state. Exact once the gate is shut: then the number only falls. */
 uint64_t nx_allocator_inside(nx_allocator *allocator);
 
 /*

@@ -139,8 +139,8 @@ nxmem_result nx_record_claim(const nx_naming *naming, nxmem_slot_state to, nx_al
   const uint64_t id = naming->allocation.id;
   nx_allocation *record = (nx_allocation *)(void *)nx_table_find(&nx_allocations, id);
   if (record == NULL) return nx_fail(error, NXMEM_ERR_STALE_HANDLE, "%s: the handle was never issued", naming->verb);
-  const nxmem_verdict claim = nxmem_check_claim(atomic_load(&record->slot.word), id); /* R1 */
-  if (claim.reason != NXMEM_REASON_NONE) return refuse_claim(naming->verb, claim, error);
+  const uint64_t word = atomic_load(&record->slot.word);
+  if (!nxmem_is_claimable(word, id)) return refuse_claim(naming->verb, nxmem_check_claim(word, id), error); /* R1 */
   const nxmem_verdict said = check_named(record, naming);
   if (said.reason != NXMEM_REASON_NONE) return refuse_named(naming, record, said, error);
   if (!nx_slot_move(&record->slot, id, NXMEM_SLOT_LIVE, to)) /* R2 */

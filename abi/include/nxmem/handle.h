@@ -166,6 +166,12 @@ uint64_t nxmem_word_in_state(uint64_t word, uint32_t state);
     disjoint behaviors; */
 nxmem_verdict nxmem_check_claim(uint64_t word, uint64_t handle);
 
+/* 1 exactly where nxmem_check_claim accepts: for callers that need the reason only where there is one. */
+/*@ assigns \nothing;
+    ensures boolean: \result == 0 || \result == 1;
+    ensures exact: \result == 1 <==> NX_CLAIMABLE(word, handle); */
+int nxmem_is_claimable(uint64_t word, uint64_t handle);
+
 /*
  * Why a claim was lost that nxmem_check_claim had allowed: as it judges the word now, and IN_USE where it would allow
  * it again (somebody had it in between and gave it back). Never an acceptance.
