@@ -254,6 +254,37 @@ static void test_settling(void **state) {
   nx_stage_strike(&stage);
 }
 
+/* A release that completes as failed inside its own enqueue is live again with the enqueuer still in it: a commit joins, and nobody stays behind. */
+static void fail_and_commit(nx_place_inside place) {
+  if (place != NX_IN_ENQUEUE) return;
+  puppet.inside = NULL;
+  const NxmemReleaseCompletion completion = {.struct_size = sizeof completion,
+                                             .mechanism_id = 77,
+                                             .allocation_id = block_inside.id,
+                                             .outcome = {.struct_size = sizeof completion.outcome,
+                                                         .state = NXMEM_RELEASE_FAILED,
+                                                         .failure = {.code = NXMEM_STATUS_BUSY}}};
+  const NxmemStatus answer = puppet.callbacks->release_completed(puppet.callbacks->host_ctx, &completion);
+  assert_int_equal(answer.code, NXMEM_STATUS_OK);
+  results_inside[0] = nxmem_commit(stage_inside->allocator, block_inside, two, NULL);
+  results_inside[1] = nxmem_release(stage_inside->allocator, block_inside, NULL, NULL);
+}
+
+static void test_commit_inside_enqueue(void **state) {
+  const nx_case *c = *state;
+  nx_stage stage = set(c, 0);
+  stage_inside = &stage;
+  block_inside = nx_must_reserve(stage.allocator, 8 * G, 1);
+  puppet.inside = fail_and_commit;
+  puppet.enqueue_code = NXMEM_STATUS_DEVICE_ERROR;
+  assert_int_equal(nxmem_enqueue_release(stage.allocator, block_inside, NULL, NULL, NULL), NXMEM_ERR_PLUGIN);
+  assert_int_equal(results_inside[0], NXMEM_OK);
+  assert_int_equal(results_inside[1], NXMEM_ERR_BUSY);
+  assert_int_equal(nx_charged(stage.allocator), 3 * G);
+  nx_must_release(stage.allocator, block_inside);
+  nx_stage_strike(&stage);
+}
+
 /* ---- Many threads ------------------------------------------------------------------------------------------------ */
 
 enum { THREADS = 8, ROUNDS = 400 };
@@ -320,6 +351,7 @@ static void test_threads(void **state) {
 #define ONE(name, test) static const nx_row_head name##_rows[] = {{test, NX_BOTH_MODES}}
 ONE(out, "a decommit whose count nobody asks for");
 ONE(commit, "a commit inside a commit");
+ONE(enqueue, "a commit inside an enqueue");
 ONE(thread, "eight threads at two allocations");
 
 int main(void) {
@@ -330,6 +362,7 @@ int main(void) {
   nx_suite_modes(&suite, ROWS(out_rows), test_no_out);
   nx_suite_modes(&suite, ROWS(inside_rows), test_release_inside);
   nx_suite_modes(&suite, ROWS(commit_rows), test_commit_inside);
+  nx_suite_modes(&suite, ROWS(enqueue_rows), test_commit_inside_enqueue);
   nx_suite_modes(&suite, ROWS(settle_rows), test_settling);
   nx_suite_modes(&suite, ROWS(thread_rows), test_threads);
   return nx_suite_run(&suite, "host_charge");
