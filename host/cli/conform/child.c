@@ -89,6 +89,7 @@ static ending wait_for(const nx_runner *runner, pid_t pid, int pidfd) {
 static int run_child(const nx_runner *runner, nx_trial *trial, ending *out) {
   memset(runner->board, 0, sizeof *runner->board);
   strcpy(runner->board->step, "start");
+  runner->board->ruling = NX_RULINGS; /* none yet: an exit code alone is no verdict */
   fflush(NULL);
   pid_t pid = fork();
   if (pid < 0) return -1;

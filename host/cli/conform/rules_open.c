@@ -325,14 +325,14 @@ static const nx_rule RULES[] = {
     OPN("NX-OPN-013", "Under a ceiling of 1.0 it opens, allocates and releases through deallocate", "Versions",
         "NX-DEA-001", at_minor_0),
     OPN("NX-OPN-014", "live_allocators counts allocators whose final release has not come", "Unload report",
-        "NX-TAB-006", counts_allocators),
+        "NX-DEA-001", counts_allocators),
     OPN("NX-OPN-015", "retain adds a reference, and the allocator serves until the last release", "Ownership",
-        "NX-DEA-001", references),
+        "NX-OPN-014", references),
     OPN("NX-OPN-016", "Two opens are two allocators: one goes, the other serves", "Ownership", "NX-DEA-001",
         opens_are_apart),
     OPN("NX-OPN-017", "The published table does not change while the allocator is open", "Ownership", "NX-DEA-001",
         table_stands_still),
-    OPN("NX-OPN-018", "Eight threads open, retain and close at once", "Threads", "NX-OPN-014", from_threads),
+    OPN("NX-OPN-018", "Eight threads open, retain and close at once", "Threads", "NX-OPN-015", from_threads),
 };
 
 const nx_family nx_open_rules = NX_FAMILY("open", "Opening, sharing and closing an allocator", RULES);

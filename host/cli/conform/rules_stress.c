@@ -183,16 +183,28 @@ static void blocks_do_not_grow(nx_trial *trial, const void *with) {
   nx_usage_judge(&before, cycles, "allocate, release");
 }
 
+/* Requests that are refused at the door, and one that is refused when its block is all but made. */
+static void refuse_often(const nx_opened *opened, const NxmemAllocRequest *requests, int kinds, uint32_t cycles) {
+  for (uint32_t i = 0; i < cycles; i++) {
+    NxmemAllocResult result = nx_blank_result();
+    uint32_t code = nx_allocate(opened, &requests[i % (uint32_t)kinds], &result).code;
+    NX_GIVEN(code != NXMEM_STATUS_OK, "a wrong request was served");
+  }
+}
+
 static void refusals_do_not_grow(nx_trial *trial, const void *with) {
   (void)with;
   uint32_t cycles = nx_cycles(trial, 1);
   nx_opened opened = nx_open_ready(trial);
-  NxmemAllocRequest request = nx_request(&opened, 64, 16);
+  nx_block live = nx_take(&opened, 64, 16);
   NxmemAllocResult result = nx_blank_result();
-  request.device.index++;
-  for (uint32_t i = 0; i <= cycles / 10; i++) nx_allocate(&opened, &request, &result);
+  NxmemAllocRequest requests[2] = {nx_request(&opened, 4096, 64), nx_request(&opened, 4096, 64)};
+  requests[0].device.index++;
+  requests[1].allocation_id = live.allocation.allocation_id;
+  int kinds = nx_allocate(&opened, &requests[1], &result).code == NXMEM_STATUS_OK ? 1 : 2;
+  refuse_often(&opened, requests, kinds, cycles / 10 + 1);
   nx_usage before = nx_usage_now();
-  for (uint32_t i = 0; i < cycles; i++) nx_allocate(&opened, &request, &result);
+  refuse_often(&opened, requests, kinds, cycles);
   nx_usage_judge(&before, cycles, "a request that is refused");
 }
 
@@ -211,7 +223,7 @@ static const nx_rule RULES[] = {
         NXMEM_CAP_DEFERRED_RELEASE, completion_reenters),
     STE("NX-THR-004", "The host may call back into the plugin from request_reclaim", "Threads", "NX-DEA-001", 0,
         reclaim_reenters),
-    STE("NX-GRO-001", "Again and again open, allocate, release, close use up nothing", "Ownership", "NX-OPN-014", 0,
+    STE("NX-GRO-001", "Again and again open, allocate, release, close use up nothing", "Ownership", "NX-OPN-015", 0,
         opens_do_not_grow),
     STE("NX-GRO-002", "Blocks, one after the other, use up nothing", "Ownership", "NX-ALC-010", 0, blocks_do_not_grow),
     STE("NX-GRO-003", "Refusals use up nothing", "Status", "NX-DEA-001", 0, refusals_do_not_grow),
