@@ -47,12 +47,24 @@ static const char *header_fault(const Elf64_Ehdr *header) {
   return NULL;
 }
 
-static const char *segments_fault(int fd, const Elf64_Ehdr *header, uint64_t file_bytes) {
+/* The file's first bytes, read at once: nearly always all that is looked at. */
+typedef struct beginning {
+  int fd;
+  size_t got;
+  unsigned char bytes[2048];
+} beginning;
+
+static int read_begun(const beginning *b, void *out, size_t bytes, uint64_t offset) {
+  if (offset > b->got || bytes > b->got - offset) return read_exactly(b->fd, out, bytes, offset);
+  memcpy(out, b->bytes + offset, bytes);
+  return 1;
+}
+
+static const char *segments_fault(const beginning *b, const Elf64_Ehdr *header, uint64_t file_bytes) {
   for (uint32_t i = 0; i < header->e_phnum; i++) {
     Elf64_Phdr segment;
     const uint64_t at = header->e_phoff + (uint64_t)i * sizeof segment;
-    if (at < header->e_phoff || !read_exactly(fd, &segment, sizeof segment, at))
-      return "found a truncated header table";
+    if (at < header->e_phoff || !read_begun(b, &segment, sizeof segment, at)) return "found a truncated header table";
     if (segment.p_type != PT_LOAD) continue;
     if (segment.p_filesz > file_bytes || segment.p_offset > file_bytes - segment.p_filesz)
       return "found a segment that reaches past the end of the file";
@@ -61,11 +73,14 @@ static const char *segments_fault(int fd, const Elf64_Ehdr *header, uint64_t fil
 }
 
 static nxmem_result check_elf(int fd, const char *path, uint64_t file_bytes, nxmem_error *error) {
+  beginning b = {.fd = fd};
+  const ssize_t got = pread(fd, b.bytes, sizeof b.bytes, 0);
+  b.got = got > 0 ? (size_t)got : 0u;
   Elf64_Ehdr header;
-  if (!read_exactly(fd, &header, sizeof header, 0))
+  if (!read_begun(&b, &header, sizeof header, 0))
     return not_loadable(path, "found fewer bytes than an ELF header", error);
   const char *fault = header_fault(&header);
-  if (fault == NULL) fault = segments_fault(fd, &header, file_bytes);
+  if (fault == NULL) fault = segments_fault(&b, &header, file_bytes);
   return fault == NULL ? NXMEM_OK : not_loadable(path, fault, error);
 }
 

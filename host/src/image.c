@@ -22,22 +22,28 @@ _Static_assert(sizeof(void *) == sizeof(nx_negotiate_fn), "function pointers fit
 typedef enum export_state { EXPORT_FUNCTION, EXPORT_MISSING, EXPORT_NO_FUNCTION } export_state;
 
 /* Data would be jumped into. A type is what the file says: hand-written code may carry none. */
-static int is_data(const void *symbol) {
-  Dl_info info;
-  const ElfW(Sym) *entry = NULL;
-  if (dladdr1(symbol, &info, (void **)&entry, RTLD_DL_SYMENT) == 0 || entry == NULL) return 0;
+static int is_data(const void *symbol, const Dl_info *info, const ElfW(Sym) * entry) {
+  if (entry == NULL || info->dli_saddr != symbol) return 0;
   const int type = ELF64_ST_TYPE(entry->st_info);
-  return info.dli_saddr == symbol && (type == STT_OBJECT || type == STT_COMMON);
+  return type == STT_OBJECT || type == STT_COMMON;
+}
+
+/* Where an object begins is its name in memory; only for one whose first page is not at its base the loader is asked. */
+static int is_of(const struct link_map *map, const void *symbol, const Dl_info *info) {
+  if ((uintptr_t)info->dli_fbase == map->l_addr) return 1;
+  Dl_info unused;
+  struct link_map *definer = NULL;
+  return dladdr1(symbol, &unused, (void **)&definer, RTLD_DL_LINKMAP) != 0 && definer == map;
 }
 
 /* A function that this very object defines: a dependency's is not its own. */
 static export_state resolve(void *dl, const struct link_map *map, const char *name, void *function_out) {
   void *symbol = dlsym(dl, name);
   Dl_info info;
-  struct link_map *definer = NULL;
-  if (symbol == NULL || dladdr1(symbol, &info, (void **)&definer, RTLD_DL_LINKMAP) == 0 || definer != map)
+  const ElfW(Sym) *entry = NULL;
+  if (symbol == NULL || dladdr1(symbol, &info, (void **)&entry, RTLD_DL_SYMENT) == 0 || !is_of(map, symbol, &info))
     return EXPORT_MISSING;
-  if (is_data(symbol)) return EXPORT_NO_FUNCTION;
+  if (is_data(symbol, &info, entry)) return EXPORT_NO_FUNCTION;
   memcpy(function_out, &symbol, sizeof symbol);
   return EXPORT_FUNCTION;
 }
@@ -58,11 +64,22 @@ static nxmem_result resolve_exports(nx_image *image, const struct link_map *map,
   return NXMEM_OK;
 }
 
-/* Is the library that the loader answered with the file that was checked: under the name it goes by, and by what is mapped? */
-static int is_checked_file(const struct link_map *map, const nx_file_identity *file) {
+/* What the loader has under a name, before and after it is asked for it. */
+static int has_name(struct dl_phdr_info *info, size_t size, void *wanted) {
+  (void)size;
+  return info->dlpi_name != NULL && strcmp(info->dlpi_name, *(const char **)wanted) == 0;
+}
+static int is_loaded(const char *path) { return dl_iterate_phdr(has_name, &path) != 0; }
+
+/*
+ * Is the library that the loader answered with the file that was checked: under the name it goes by, and by what is mapped? What it had not before under this very
+ * name it has just opened by it; only of what was there already must be asked what file it once was.
+ */
+static int is_checked_file(const struct link_map *map, const char *path, int was_loaded, const nx_file_identity *file) {
   struct stat found;
   if (stat(map->l_name, &found) != 0) return 0;
   if ((uint64_t)found.st_dev != file->device || (uint64_t)found.st_ino != file->inode) return 0;
+  if (!was_loaded && strcmp(map->l_name, path) == 0) return 1;
   return nx_mapping_may_be(map->l_ld, map->l_name, file);
 }
 
@@ -73,11 +90,12 @@ static nxmem_result another_file(const struct link_map *map, const char *path, n
                     map->l_name);
 }
 
-static nxmem_result fill(nx_image *image, const char *path, const nx_file_identity *file, nxmem_error *error) {
+static nxmem_result fill(nx_image *image, const char *path, int was_loaded, const nx_file_identity *file,
+                         nxmem_error *error) {
   struct link_map *map = NULL;
   if (dlinfo(image->dl, RTLD_DI_LINKMAP, &map) != 0 || map == NULL)
     return nx_fail(error, NXMEM_ERR_CANNOT_OPEN, "load %s: the loader does not say where it is", path);
-  if (!is_checked_file(map, file)) return another_file(map, path, error);
+  if (!is_checked_file(map, path, was_loaded, file)) return another_file(map, path, error);
   const nxmem_result resolved = resolve_exports(image, map, path, error);
   if (resolved != NXMEM_OK) return resolved;
   image->base = (uintptr_t)map->l_addr;
@@ -98,9 +116,10 @@ static nxmem_result refuse_load(const char *path, nxmem_error *error) {
 
 nxmem_result nx_image_open(const char *path, const nx_file_identity *file, nx_image *out, nxmem_error *error) {
   nx_image image = {0};
+  const int was_loaded = is_loaded(path);
   image.dl = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (image.dl == NULL) return refuse_load(path, error);
-  const nxmem_result filled = fill(&image, path, file, error);
+  const nxmem_result filled = fill(&image, path, was_loaded, file, error);
   if (filled != NXMEM_OK) {
     (void)dlclose(image.dl);
     return filled;

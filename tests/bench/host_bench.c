@@ -110,6 +110,6 @@ int main(int count, char **arguments) {
     if (live_count != 0) random_round();
   }
   for (int i = 0; i < SIDES; i++) empty(i);
-  for (int i = 0; i < SIDES; i++) side_close(&sides[i]);
+  side_close_all(sides, SIDES);
   return 0;
 }

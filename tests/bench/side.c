@@ -112,15 +112,26 @@ void host_release(side *s, const side_block *block) {
   if (r != NXMEM_OK) side_die(s->name, error.message);
 }
 
-void side_close(side *s) {
-  if (s->table != NULL) {
+static void close_allocator(side *s) {
+  nxmem_error error;
+  if (s->table != NULL)
     s->table->release(s->table->ctx);
+  else
+    need_ok(nxmem_allocator_close(s->allocator, 0, &error), "close", &error);
+}
+
+static void unload(side *s) {
+  if (s->table != NULL) {
     s->factory->release(s->factory->ctx);
     (void)dlclose(s->dl);
     return;
   }
   nxmem_error error;
-  need_ok(nxmem_allocator_close(s->allocator, 0, &error), "close", &error);
   need_ok(nxmem_plugin_try_unload(s->plugin, NULL, &error), "unload", &error);
   need_ok(nxmem_host_destroy(s->host, &error), "destroy", &error);
+}
+
+void side_close_all(side *sides, int count) {
+  for (int i = 0; i < count; i++) close_allocator(&sides[i]);
+  for (int i = 0; i < count; i++) unload(&sides[i]);
 }

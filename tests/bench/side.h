@@ -34,7 +34,8 @@ enum { SIDE_BYTES = 64, SIDE_ALIGN = 16 };
 void side_open_direct(side *s, const char *path, const char *mechanism);
 void side_open_host(side *s, const char *name, const char *path, const char *mechanism, nxmem_fetch_mode fetch,
                     nxmem_overlap_check overlap);
-void side_close(side *s);
+/* All allocators before any module: the sides share the plugin, and its counts. */
+void side_close_all(side *sides, int count);
 
 void direct_allocate(side *s, side_block *out);
 void direct_release(side *s, const side_block *block);
