@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "conform/plugin.h"
 #include "nxmem.h"
@@ -20,11 +19,13 @@ static nx_callback_log *logs[LOGS];
 static _Atomic uint32_t log_count;
 static _Atomic uint64_t foreign;
 static _Atomic int generous = 1;
+static _Atomic int watching;
 static nx_callback_log default_log;
 
 uint64_t nx_foreign_calls(void) { return foreign; }
 
 void nx_host_is_generous(int wanted) { generous = wanted; }
+void nx_host_watches(void) { watching = 1; }
 
 static NxmemStatus answer(uint32_t code) { return (NxmemStatus){code, 0, {0}}; }
 
@@ -38,21 +39,13 @@ static nx_callback_log *log_of(void *host_ctx) {
 /* ---- Records ----------------------------------------------------------------------------------------------------- */
 
 /* A record that is rewritten would be seen within the first calls; later ones are not held up. */
-enum { WATCHED_CALLS = 8, WATCH_US = 2000 };
-
-static uint64_t now_us(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
+enum { WATCHED_CALLS = 8 };
 
 static void watch(nx_callback_log *log, const void *record, const void *copy, size_t bytes) {
   uint8_t again[COMPLETION_BYTES];
-  for (uint64_t end = now_us() + WATCH_US; now_us() < end;) {
-    if (nx_read_memory(again, record, bytes) == bytes && !memcmp(again, copy, bytes)) continue;
+  int still = nx_stands_still(record, bytes);
+  if (!still || nx_read_memory(again, record, bytes) != bytes || memcmp(again, copy, bytes))
     atomic_fetch_add(&log->unsteady, 1);
-    return;
-  }
 }
 
 /* 1 when the whole record was there. */
@@ -61,7 +54,7 @@ static int take(nx_callback_log *log, const void *record, void *out, uint32_t by
   size_t got = record ? nx_read_memory(out, record, bytes) : 0;
   memcpy(&said, out, sizeof said);
   if ((uintptr_t)record % 8 == 0 && got == bytes && said >= bytes) {
-    if (log->calls <= WATCHED_CALLS) watch(log, record, out, bytes);
+    if (watching && log->calls <= WATCHED_CALLS) watch(log, record, out, bytes);
     return 1;
   }
   snprintf(log->malformed, sizeof log->malformed,

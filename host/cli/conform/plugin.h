@@ -99,6 +99,9 @@ uint64_t nx_foreign_calls(void);
 /* Whether the host answers that it gave up what was asked for (the default), or nothing. */
 void nx_host_is_generous(int generous);
 
+/* From here on the first records of each log are watched for changes while the plugin waits for the answer. */
+void nx_host_watches(void);
+
 /* The factory that the trial is about, copied. */
 NxmemAllocatorFactoryVtable nx_target_factory(nx_trial *trial);
 NxmemOpenRequest nx_open_request(nx_trial *trial, const NxmemAllocatorFactoryVtable *factory);

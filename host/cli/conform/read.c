@@ -33,7 +33,7 @@ size_t nx_read_memory(void *out, const void *from, size_t bytes) {
   return got > 0 ? (size_t)got : read_by_file(out, from, bytes);
 }
 
-enum { LOOKED_AT_BYTES = 512, LOOKS = 20, BETWEEN_LOOKS_NS = 200000 };
+enum { LOOKED_AT_BYTES = 512, LOOKS = 32, BETWEEN_LOOKS_NS = 300000 };
 
 int nx_stands_still(const void *memory, size_t bytes) {
   const struct timespec moment = {0, BETWEEN_LOOKS_NS};

@@ -63,6 +63,7 @@ static void reclaim_is_true(nx_trial *trial, const void *with) {
 
 static void records_stand_still(nx_trial *trial, const void *with) {
   (void)with;
+  nx_host_watches();
   drive_until_asked(trial);
   NX_EXPECT(the_log.unsteady == 0, "a request for reclaim changed while the host read it");
   nx_seen("the first 8 were watched");
