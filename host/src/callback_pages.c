@@ -4,8 +4,9 @@
  * Attackers: a plugin that writes to its callback table, or that keeps a pointer to it for ever.
  * Promise: what a plugin sees of a table cannot be written through, and is there until the process ends.
  *
- * One file holds a table for each slot that the table of allocators can ever have; it is sparse, so pages nobody used cost nothing. The host's view goes to no
- * child process. The file is sealed before the plugins' view is mapped: the kernel then refuses to make that view writable.
+ * One file holds a table for each slot that the table of allocators can ever have; it is sparse, so pages nobody used
+ * cost nothing. The host's view goes to no child process. The file is sealed before the plugins' view is mapped: the
+ * kernel then refuses to make that view writable.
  */
 #include "callback_pages.h"
 

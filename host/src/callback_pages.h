@@ -1,4 +1,7 @@
-/* The callback tables that plugins see: one for each allocator slot, never unmapped, read-only for everybody but the host. Private to the host. */
+/*
+ * The callback tables that plugins see: one for each allocator slot, never unmapped, read-only for everybody but the
+ * host. Private to the host.
+ */
 #ifndef NX_CALLBACK_PAGES_H
 #define NX_CALLBACK_PAGES_H
 

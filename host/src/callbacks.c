@@ -2,9 +2,11 @@
  * callbacks.c: calls from a plugin into the host.
  *
  * Attackers: a plugin, on any thread, at any moment, with an invented, stale, closed or NULL context and any pointer.
- * Promise: the context is a handle that is looked up, never followed; whatever arrives is answered with a status, and a refusal is counted.
+ * Promise: the context is a handle that is looked up, never followed; whatever arrives is answered with a status, and
+ * a refusal is counted.
  *
- * A callback holds a share in the slot it names while it runs: the allocator may be closed meanwhile, its slot goes to nobody else.
+ * A callback holds a share in the slot it names while it runs: the allocator may be closed meanwhile, its slot goes to
+ * nobody else.
  */
 #include "callbacks.h"
 
@@ -27,7 +29,10 @@ static NxmemStatus answer(uint32_t code, const char *text) {
   return status;
 }
 
-/* Calls whose context names nothing belong to no host that could be told; they are counted with every host of the process. */
+/*
+ * Calls whose context names nothing belong to no host that could be told; they are counted with every host of the
+ * process.
+ */
 static nx_counter strays;
 
 uint64_t nx_stray_callbacks(void) { return atomic_load(&strays); }
@@ -39,7 +44,10 @@ static NxmemStatus answer_stray(void) {
 
 /* ---- Contexts ---------------------------------------------------------------------------------------------------- */
 
-/* A context is the allocator's handle behind a number drawn once, so that it serves a plugin neither as a handle of the API nor as a pattern for others. */
+/*
+ * A context is the allocator's handle behind a number drawn once, so that it serves a plugin neither as a handle of
+ * the API nor as a pattern for others.
+ */
 static _Atomic uint64_t salt;
 
 static void draw_salt(void) {

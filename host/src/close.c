@@ -1,9 +1,10 @@
 /*
  * close.c: closing an allocator: exactly one release, never under a call, never a wait.
  *
- * Attackers: callers that close twice, from two threads, or from inside a plugin's slot; a plugin that keeps allocations back.
- * Promise: the gate shuts before the count is read; what cannot be handed back is quarantined and stays charged to the module; the slot goes to
- * nobody else while a queued release or a callback can name it.
+ * Attackers: callers that close twice, from two threads, or from inside a plugin's slot; a plugin that keeps
+ * allocations back.
+ * Promise: the gate shuts before the count is read; what cannot be handed back is quarantined and stays charged to the
+ * module; the slot goes to nobody else while a queued release or a callback can name it.
  *
  * C1 to C3 are the steps of proofs/models/close_completion.pml.
  */
@@ -18,8 +19,8 @@
 #include "sharing.h"
 
 /*
- * Become the one closer: from LIVE, or from a close that was left waiting for calls inside. The word reads RELEASING with one user while a closer
- * works, RELEASING with none while it waits.
+ * Become the one closer: from LIVE, or from a close that was left waiting for calls inside. The word reads RELEASING
+ * with one user while a closer works, RELEASING with none while it waits.
  */
 static int claim(nx_allocator *a, uint64_t handle) {
   const uint32_t generation = nxmem_handle_generation(handle);
@@ -45,8 +46,9 @@ static nxmem_result back_out(nx_allocator *a, uint64_t n, const char *what, nxme
 }
 
 /*
- * From here on the slot is the shares': whoever gives up the last one frees it. It is held before its records are looked through: a completion that quarantines
- * one meanwhile sees that, or its record is found. The module counts it as held before it no longer counts it as an allocator.
+ * From here on the slot is the shares': whoever gives up the last one frees it. It is held before its records are
+ * looked through: a completion that quarantines one meanwhile sees that, or its record is found. The module counts it
+ * as held before it no longer counts it as an allocator.
  */
 static void hold(nx_allocator *a, nx_module *module) {
   atomic_fetch_add(&module->held, 1u);
@@ -64,8 +66,8 @@ static void hand_all_back(nx_allocator *a) {
 }
 
 /*
- * Live ones first, so that nothing is drained for a close that cannot be. Draining may bring some back; those that come back behind the mark are quarantined
- * (deferred.c, may_revive).
+ * Live ones first, so that nothing is drained for a close that cannot be. Draining may bring some back; those that
+ * come back behind the mark are quarantined (deferred.c, may_revive).
  */
 static nxmem_result close_claimed(nx_allocator *a, uint32_t flags, nxmem_error *error) {
   const int hand_back = (flags & NXMEM_CLOSE_RELEASE_LIVE) != 0;

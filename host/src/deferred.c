@@ -2,7 +2,8 @@
  * deferred.c: releases that a plugin completes later, and what an allocator's slot waits for.
  *
  * Attackers: a plugin that completes twice, late, on any thread, while its allocator closes, after it, or never.
- * Promise: what is outstanding settles exactly once, whoever closes or unloads meanwhile; what is not changes nothing; a slot is used again only when nobody can name it.
+ * Promise: what is outstanding settles exactly once, whoever closes or unloads meanwhile; what is not changes nothing;
+ * a slot is used again only when nobody can name it.
  *
  * P1, P2, S1 and S2 are steps of proofs/models/close_completion.pml.
  */
@@ -89,8 +90,8 @@ static uint64_t won(uint64_t word) {
 }
 
 /*
- * Find the record, judge it, win it. One compare-and-swap from the word that was judged: the word of a queued record differs in each round, so the ticket
- * read behind it is that round's.
+ * Find the record, judge it, win it. One compare-and-swap from the word that was judged: the word of a queued record
+ * differs in each round, so the ticket read behind it is that round's.
  */
 static nxmem_verdict win(nx_allocator *a, uint64_t owner, const NxmemReleaseCompletion *completion,
                          nx_allocation **record_out, uint64_t *word_out) {
@@ -122,8 +123,9 @@ static void revive(nx_allocation *record) {
 }
 
 /*
- * S1 before S2: it is counted as live before the closer's mark is read. The closer sets the mark before it counts the live ones; so the closer sees this one, or
- * this one sees the mark. A read-modify-write of the mark, so that both are ordered whichever came first.
+ * S1 before S2: it is counted as live before the closer's mark is read. The closer sets the mark before it counts the
+ * live ones; so the closer sees this one, or this one sees the mark. A read-modify-write of the mark, so that both are
+ * ordered whichever came first.
  */
 static int may_revive(nx_allocator *a) {
   nx_books_add_live(a);                                          /* S1 */

@@ -1,11 +1,14 @@
 /*
  * enqueue.c: handing a release to the plugin's own order.
  *
- * Attackers: a plugin that completes before it answers, on this thread or another, answers without a ticket, or fails what it has completed.
- * Promise: the release is counted and pinned before the plugin is entered; whichever comes first, answer or completion, settles it once, and the other changes nothing.
+ * Attackers: a plugin that completes before it answers, on this thread or another, answers without a ticket, or fails
+ * what it has completed.
+ * Promise: the release is counted and pinned before the plugin is entered; whichever comes first, answer or
+ * completion, settles it once, and the other changes nothing.
  *
- * Q1 to Q3 are steps of proofs/models/close_completion.pml. While its enqueue runs, a record's word is QUEUING with this thread as its one user: a completion that
- * leaves it live leaves a slot that nobody can claim before this thread has given that user up.
+ * Q1 to Q3 are steps of proofs/models/close_completion.pml. While its enqueue runs, a record's word is QUEUING with
+ * this thread as its one user: a completion that leaves it live leaves a slot that nobody can claim before this thread
+ * has given that user up.
  */
 #include "books.h"
 #include "deferred.h"
@@ -13,8 +16,8 @@
 #include "guard.h"
 #include "nxmem/completion.h"
 #include "nxmem/handle.h"
-#include "nxmem/pin.h"
 #include "nxmem/outcome.h"
+#include "nxmem/pin.h"
 #include "record.h"
 #include "release.h"
 #include "violations.h"
@@ -49,7 +52,8 @@ static nxmem_result prepare(enqueuing *e) {
 /* Counted before the plugin is entered. The word comes last: with it a completion may come. */
 static void begin(enqueuing *e) {
   nx_deferral *d = &e->allocator->deferral;
-  nx_guard_leave(e->allocator, e->record); /* an honest plugin may hand the address out again before its completion gets here */
+  /* an honest plugin may hand the address out again before its completion gets here */
+  nx_guard_leave(e->allocator, e->record);
   atomic_store_explicit(nx_record_beside(e->record), e->entry->slot.self + 1u, memory_order_relaxed);
   atomic_fetch_add(&d->queued, 1u);
   e->round = (uint32_t)(atomic_fetch_add(&d->rounds, 1u) % NXMEM_USERS_MAX) + 1u;
@@ -119,8 +123,8 @@ static nxmem_result quarantine(enqueuing *e) {
 }
 
 /*
- * A completion came first. It keeps this thread's user in the word of what lives on, and takes none of a word that is gone or quarantined: then
- * there is none to give up.
+ * A completion came first. It keeps this thread's user in the word of what lives on, and takes none of a word that is
+ * gone or quarantined: then there is none to give up.
  */
 static void give_up_user(enqueuing *e) {
   uint64_t word = atomic_load(&e->record->slot.word);

@@ -42,13 +42,16 @@ static void prefill(NxmemUnloadReport *report) {
 }
 
 /*
- * Calls inside first: once the gate is shut and nobody is inside, the others can only fall. A call that is seen inside may still add to them before
- * it leaves; read the other way round, both could be missed.
+ * Calls inside first: once the gate is shut and nobody is inside, the others can only fall. A call that is seen inside
+ * may still add to them before it leaves; read the other way round, both could be missed.
  */
 static nxmem_host_tally take_tally(nx_module *module) {
   nxmem_host_tally tally;
   tally.calls_inside = atomic_load(&module->inside);
-  /* In this order: one that closes is held before it is no allocator any more, and leaves its quarantine with the module before it is no longer held. */
+  /*
+   * In this order: one that closes is held before it is no allocator any more, and leaves its quarantine with the
+   * module before it is no longer held.
+   */
   tally.allocators = atomic_load(&module->allocators);
   tally.held_slots = atomic_load(&module->held);
   tally.allocations = nx_module_allocations(module);
@@ -65,9 +68,9 @@ static void note_tally(const nxmem_host_tally *tally, nxmem_unload_info *info) {
 }
 
 /*
- * The host's tallies first, then the plugin: with nobody inside once the gate is shut, nothing can begin in the plugin any more that its
- * report would miss. The other way round a call could start work after the report and be gone before the count
- * (proofs/models/unload_gate.pml, ASK_BEFORE_COUNT).
+ * The host's tallies first, then the plugin: with nobody inside once the gate is shut, nothing can begin in the plugin
+ * any more that its report would miss. The other way round a call could start work after the report and be gone before
+ * the count (proofs/models/unload_gate.pml, ASK_BEFORE_COUNT).
  */
 nxmem_verdict nx_gate_ask(nx_module *module, nxmem_unload_info *info) {
   const nxmem_host_tally tally = take_tally(module); /* U2 */
@@ -85,7 +88,7 @@ nxmem_verdict nx_gate_ask(nx_module *module, nxmem_unload_info *info) {
   return v;
 }
 
-/* ---- What a shut gate says ----------------------------------------------------------------------------------------- */
+/* ---- What a shut gate says --------------------------------------------------------------------------------------- */
 
 typedef struct tally_word {
   const char *name;

@@ -1,8 +1,10 @@
 /*
  * reclaim.c: the program's hook, asked on behalf of a plugin.
  *
- * Attackers: a plugin that asks for another mechanism or device, from any thread, also while its allocator closes or its module goes.
- * Promise: while the hook runs, neither the module nor the host goes; what the hook says never passes what was asked for.
+ * Attackers: a plugin that asks for another mechanism or device, from any thread, also while its allocator closes or
+ * its module goes.
+ * Promise: while the hook runs, neither the module nor the host goes; what the hook says never passes what was asked
+ * for.
  */
 #include "nxmem/reclaim.h"
 
@@ -42,8 +44,8 @@ static nx_reclaim_end reclaim_counted(nx_allocator *a, uint64_t handle, const nx
 }
 
 /*
- * Like any call into the module: counted in first, looked at second. So unload and the host's destruction see the hook, or it sees them. The allocator may be
- * closed while the hook runs: its slot stays, by the caller's share.
+ * Like any call into the module: counted in first, looked at second. So unload and the host's destruction see the
+ * hook, or it sees them. The allocator may be closed while the hook runs: its slot stays, by the caller's share.
  */
 nx_reclaim_end nx_reclaim(nx_allocator *a, uint64_t handle, const NxmemReclaimRequest *published,
                           uint64_t *reclaimed_out, nxmem_verdict *verdict_out) {

@@ -14,8 +14,8 @@ typedef enum nx_reclaim_end {
 } nx_reclaim_end;
 
 /*
- * Read a request, judge it, ask the program's hook. The caller holds a share in the allocator; `handle` is the allocator's.
- * *reclaimed_out is written on DONE only, with no more than was asked for. [runs the program's code]
+ * Read a request, judge it, ask the program's hook. The caller holds a share in the allocator; `handle` is the
+ * allocator's. *reclaimed_out is written on DONE only, with no more than was asked for. [runs the program's code]
  */
 nx_reclaim_end nx_reclaim(nx_allocator *allocator, uint64_t handle, const NxmemReclaimRequest *published,
                           uint64_t *reclaimed_out, nxmem_verdict *verdict_out);

@@ -2,7 +2,8 @@
  * violations.c: how often, and the latest ones with their numbers.
  *
  * Attackers: a plugin that commits one violation after another, on many threads, also after its host is gone.
- * Promise: the count never wraps; the log is bounded, holds the latest ones whole, and is never written for another host.
+ * Promise: the count never wraps; the log is bounded, holds the latest ones whole, and is never written for another
+ * host.
  */
 #include "violations.h"
 
@@ -29,7 +30,10 @@ static void note_locked(nx_host *host, nxmem_allocator allocator, uint64_t mecha
   atomic_store(&host->violations, number);
 }
 
-/* The host is looked up under the lock: a host that gets a slot anew is reset under it, so nothing of its predecessor's arrives later. */
+/*
+ * The host is looked up under the lock: a host that gets a slot anew is reset under it, so nothing of its
+ * predecessor's arrives later.
+ */
 static void note(nx_allocator *a, nxmem_verdict v, int callback) {
   const uint64_t handle = atomic_load_explicit(&a->host, memory_order_relaxed);
   const nxmem_allocator allocator = {nx_slot_handle(&a->slot)};
