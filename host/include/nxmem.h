@@ -135,17 +135,17 @@ NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_host_create(const nxmem_host_op
 typedef struct nxmem_host_counts {
   uint64_t open_plugins;         /* plugin handles not yet unloaded or destroyed */
   uint64_t open_allocators;
-  uint64_t live_allocations;
+  uint64_t live_allocations;     /* without those whose release is queued */
   uint64_t quarantined;          /* allocations removed for good */
   uint64_t quarantined_bytes;    /* their requested bytes */
   uint64_t owned_bytes;          /* charged now */
   uint64_t mapped_bytes;         /* charged now */
-  uint64_t contract_violations;  /* answers that the core refused, unload reports that are short or unwritten among them */
-  uint64_t refused_callbacks;    /* callbacks for work not outstanding, and those of the whole process whose context names nothing */
+  uint64_t contract_violations;  /* answers that the core refused, unload reports that are short or unwritten and callbacks among them */
+  uint64_t refused_callbacks;    /* callbacks that the core refused, and those of the whole process whose context names nothing */
   uint64_t unpaid_debts;         /* objects whose release could not be found */
   uint64_t forced_leaks;         /* modules given up with a shut gate: mapped until the file is opened again, or for good */
   uint64_t queued_releases;      /* not settled, those of closed allocators among them */
-  uint64_t held_slots;           /* callback slots of closed allocators with such releases */
+  uint64_t held_slots;           /* callback slots of closed allocators with such releases, or with a callback that runs */
   uint64_t live_prefixes;
 } nxmem_host_counts;
 
@@ -303,6 +303,9 @@ enum {
  *
  * NXMEM_ERR_BUSY  live allocations or prefixes (found says how many) or calls inside. With calls inside the gate stays shut: every other call answers BUSY until
  *                 close is tried again. Otherwise nothing changed, except that after NXMEM_CLOSE_RELEASE_LIVE some may be gone.
+ *
+ * Queued releases do not keep it open: the plugin is asked to complete them, at most 16 times and only as long as that settles some. What is left holds
+ * the callback slot and the module (held_slots) until the plugin completes it, from whatever thread; one that then says that it failed is quarantined.
  *
  * Quarantined allocations do not keep it open; they stay charged and keep the module mapped; their handles go with the allocator.
  *
@@ -479,10 +482,10 @@ NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_prefix_commit(nxmem_prefix pref
 
 /* ---- What went wrong so far -------------------------------------------------------------------------------------- */
 
-/* An answer that the core refused. */
+/* An answer or a callback that the core refused. */
 typedef struct nxmem_violation {
   uint64_t number; /* counted from 1 for each host */
-  nxmem_allocator allocator; /* {0}: while a plugin was loaded */
+  nxmem_allocator allocator; /* {0}: while a plugin was loaded or unloaded, or an allocator opened */
   uint64_t mechanism_id;
   uint32_t reason; /* nxmem_reason */
   uint32_t field;
