@@ -21,9 +21,12 @@
 enum { OPEN_REQUEST_BYTES = 32, ALLOC_REQUEST_BYTES = 64, ALLOC_RESULT_BYTES = 32, ALLOCATION_BYTES = 56 };
 enum { OUTCOME_BYTES = 296 };
 
-/* Protects `allocators` and each allocator's `references`. */
+/* Protects the lists below, and of each allocator what links it and its `references` and `row`. */
 static pthread_mutex_t opened = PTHREAD_MUTEX_INITIALIZER;
 static nx_allocator *allocators;
+static nx_allocator *released_first; /* the longest ago */
+static nx_allocator *released_last;
+static uint64_t released_count;
 
 /* Every letter counts, so that no two rows share a number. */
 uint64_t nx_mechanism_id(const nx_mechanism *row) {
@@ -59,11 +62,41 @@ static void unplace_tables(nx_allocator *allocator) {
   nx_unplace(&allocator->sharing);
 }
 
+static void remember(nx_allocator *allocator) {
+  pthread_mutex_lock(&opened);
+  if (released_first == NULL)
+    released_first = allocator;
+  else
+    released_last->released_next = allocator;
+  released_last = allocator;
+  released_count++;
+  pthread_mutex_unlock(&opened);
+}
+
+/* What is named, runs a thread or has something to do in a report is never forgotten. */
+static int is_over(const nx_allocator *allocator) {
+  return atomic_load(&allocator->named_by) == 0u && atomic_load(&allocator->thread_state) == 0 &&
+         allocator->state == NULL && allocator->row->after_drop == NULL;
+}
+
+/* One that was released long ago, to be used anew; NULL: there is none. It stays in the list of all. */
+static nx_allocator *forget_locked(void) {
+  while (released_count > NX_REMEMBERED) {
+    nx_allocator *oldest = released_first;
+    released_first = oldest->released_next;
+    released_count--;
+    oldest->released_next = NULL;
+    if (is_over(oldest)) return oldest;
+  }
+  return NULL;
+}
+
 static void release_slot(void *ctx) {
   nx_allocator *allocator = ctx;
   if (allocator == NULL || refer(allocator, UINT64_MAX) != 0u) return;
   if (allocator->row->last_release != NULL) allocator->row->last_release(allocator);
   unplace_tables(allocator);
+  remember(allocator);
   nx_count(NX_PROBE_ALLOCATORS_RELEASED);
 }
 
@@ -71,7 +104,7 @@ int nx_is_released(nx_allocator *allocator) { return refer(allocator, 0u) == UIN
 
 uint64_t nx_turn(nx_allocator *allocator) { return atomic_fetch_add(&allocator->turns, 1u); }
 
-/* Allocators are only ever added in front, and stay until the module goes: what follows one may be walked at any time. */
+/* Allocators are only ever added in front, and their memory stays until the module goes: the list may be walked at any time. */
 static nx_allocator *first_allocator(void) {
   pthread_mutex_lock(&opened);
   nx_allocator *first = allocators;
@@ -79,25 +112,35 @@ static nx_allocator *first_allocator(void) {
   return first;
 }
 
-static int is_open(const nx_allocator *allocator) {
+typedef enum standing { OPEN, DROPPED } standing;
+
+static int is_of_row(const nx_allocator *allocator, const nx_mechanism *row, standing wanted) {
   pthread_mutex_lock(&opened);
-  const int open = allocator->references != 0u;
+  const int fits = allocator->row == row && (allocator->references != 0u) == (wanted == OPEN);
   pthread_mutex_unlock(&opened);
-  return open;
+  return fits;
 }
 
-static nx_allocator *other_of_row(const nx_allocator *allocator, int open) {
+static nx_allocator *other_of_row(const nx_allocator *allocator, standing wanted) {
   for (nx_allocator *a = first_allocator(); a != NULL; a = a->next)
-    if (a != allocator && a->row == allocator->row && is_open(a) == open) return a;
+    if (a != allocator && is_of_row(a, allocator->row, wanted)) return a;
   return NULL;
 }
 
-nx_allocator *nx_sibling_of(const nx_allocator *allocator) { return other_of_row(allocator, 1); }
-nx_allocator *nx_dropped_sibling_of(const nx_allocator *allocator) { return other_of_row(allocator, 0); }
+nx_allocator *nx_sibling_of(const nx_allocator *allocator) { return other_of_row(allocator, OPEN); }
+nx_allocator *nx_dropped_sibling_of(const nx_allocator *allocator) { return other_of_row(allocator, DROPPED); }
+
+/* A row that has something to do then keeps its allocators: they are not used anew meanwhile. */
+static int has_report_work(const nx_allocator *allocator) {
+  pthread_mutex_lock(&opened);
+  const int work = allocator->references == 0u && allocator->row->after_drop != NULL;
+  pthread_mutex_unlock(&opened);
+  return work;
+}
 
 void nx_visit_dropped(void) {
   for (nx_allocator *a = first_allocator(); a != NULL; a = a->next)
-    if (a->row->after_drop != NULL && !is_open(a)) a->row->after_drop(a);
+    if (has_report_work(a)) a->row->after_drop(a);
 }
 
 /* ---- What every slot checks first ------------------------------------------------------------------------------- */
@@ -204,9 +247,9 @@ NxmemStatus nx_release_allocation(void *ctx, const NxmemAllocation *allocation, 
 
 /* ---- Open ------------------------------------------------------------------------------------------------------- */
 
-static nx_allocator *make_allocator(const nx_mechanism *row, NxmemDeviceId device, const NxmemOpenRequest *request) {
-  nx_allocator *allocator = calloc(1u, sizeof *allocator);
-  if (allocator == NULL) return NULL;
+/* Everything but its places in the lists. */
+static void start_locked(nx_allocator *allocator, const nx_mechanism *row, NxmemDeviceId device,
+                         const NxmemOpenRequest *request) {
   allocator->row = row;
   allocator->mechanism_id = nx_mechanism_id(row);
   allocator->device = device;
@@ -214,13 +257,23 @@ static nx_allocator *make_allocator(const nx_mechanism *row, NxmemDeviceId devic
   allocator->callbacks = request->callbacks;
   allocator->host_ctx = request->callbacks == NULL ? NULL : request->callbacks->host_ctx;
   allocator->references = row->stateless ? 0u : 1u;
-  allocator->spare_backing = (NxmemVirtualBackingVtable){.struct_size = NXMEM_BACKING_BYTES,
+  atomic_store(&allocator->turns, 0u);
+  allocator->spare_backing = (NxmemVirtualBackingVtable){.struct_size = NX_BACKING_BYTES,
                                                          .abi_minor = NX_MINOR,
                                                          .mechanism_id = allocator->mechanism_id,
                                                          .ctx = allocator};
+}
+
+static nx_allocator *make_allocator(const nx_mechanism *row, NxmemDeviceId device, const NxmemOpenRequest *request) {
   pthread_mutex_lock(&opened);
-  allocator->next = allocators;
-  allocators = allocator;
+  nx_allocator *allocator = forget_locked();
+  const int fresh = allocator == NULL;
+  if (fresh) allocator = calloc(1u, sizeof *allocator);
+  if (allocator != NULL) start_locked(allocator, row, device, request);
+  if (allocator != NULL && fresh) {
+    allocator->next = allocators;
+    allocators = allocator;
+  }
   pthread_mutex_unlock(&opened);
   return allocator;
 }

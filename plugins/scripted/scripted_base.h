@@ -61,7 +61,7 @@ typedef struct nx_span nx_span;
 
 typedef struct nx_block {
   struct nx_block *next;
-  const nx_allocator *owner;
+  nx_allocator *owner;
   uint64_t id;
   uint8_t *ptr;    /* as told to the host */
   void *raw;       /* what to free; NULL where nothing lies behind ptr, or a span does */
@@ -73,14 +73,13 @@ typedef struct nx_block {
 } nx_block;
 
 /* Take memory and keep a record; NULL: there is none, or the id is live. ptr is `skew` bytes behind an aligned raw. */
-nx_block *nx_block_new(const nx_allocator *owner, const NxmemAllocRequest *request, size_t skew, uint32_t *code_out);
+nx_block *nx_block_new(nx_allocator *owner, const NxmemAllocRequest *request, size_t skew, uint32_t *code_out);
 
 /* A record of an address that the caller invents. */
-nx_block *nx_block_claim(const nx_allocator *owner, const NxmemAllocRequest *request, uint8_t *ptr, uint32_t *code_out);
+nx_block *nx_block_claim(nx_allocator *owner, const NxmemAllocRequest *request, uint8_t *ptr, uint32_t *code_out);
 
 /* A record of a reserved span; the block owns it. */
-nx_block *nx_block_of_span(const nx_allocator *owner, const NxmemAllocRequest *request, nx_span *span,
-                           uint32_t *code_out);
+nx_block *nx_block_of_span(nx_allocator *owner, const NxmemAllocRequest *request, nx_span *span, uint32_t *code_out);
 
 /* What is mapped for a block: what its release unmaps. */
 uint64_t nx_block_mapped(const nx_block *block);
@@ -139,9 +138,15 @@ typedef struct nx_mechanism {
   NxmemStatus (*open)(const NxmemAllocatorVtable **out); /* instead of an honest open; NULL: honest */
 } nx_mechanism;
 
-/* The context behind an allocator table. Kept until the module is unloaded, so that a stray call is counted. */
+/*
+ * The context behind an allocator table. Kept behind its last release, so that a stray call is counted: until the module
+ * goes, or until NX_REMEMBERED others have been released and nothing is left that names it.
+ */
+enum { NX_REMEMBERED = 1024 };
 struct nx_allocator {
   nx_allocator *next;
+  nx_allocator *released_next;   /* the next to be forgotten */
+  atomic_uint_fast64_t named_by; /* blocks and prefixes, parked and queued ones too */
   const nx_mechanism *row;
   uint64_t mechanism_id;
   NxmemDeviceId device;

@@ -42,8 +42,8 @@ static int keep(nx_block *block) {
   return fresh;
 }
 
-static nx_block *record(const nx_allocator *owner, const NxmemAllocRequest *request, uint8_t *ptr, void *raw,
-                        nx_span *span, uint32_t *code_out) {
+static nx_block *record(nx_allocator *owner, const NxmemAllocRequest *request, uint8_t *ptr, void *raw, nx_span *span,
+                        uint32_t *code_out) {
   nx_block *block = malloc(sizeof *block);
   *code_out = NXMEM_STATUS_OUT_OF_MEMORY;
   if (block == NULL) return NULL;
@@ -55,13 +55,15 @@ static nx_block *record(const nx_allocator *owner, const NxmemAllocRequest *requ
                       .bytes = request->bytes,
                       .align = request->align};
   *code_out = NXMEM_STATUS_OK;
+  atomic_fetch_add(&owner->named_by, 1u);
   if (keep(block)) return block;
+  atomic_fetch_sub(&owner->named_by, 1u);
   *code_out = NXMEM_STATUS_INVALID_ARGUMENT;
   free(block);
   return NULL;
 }
 
-nx_block *nx_block_new(const nx_allocator *owner, const NxmemAllocRequest *request, size_t skew, uint32_t *code_out) {
+nx_block *nx_block_new(nx_allocator *owner, const NxmemAllocRequest *request, size_t skew, uint32_t *code_out) {
   const uint64_t align = request->align < sizeof(void *) ? sizeof(void *) : request->align;
   void *raw = NULL;
   *code_out = NXMEM_STATUS_OUT_OF_MEMORY;
@@ -72,13 +74,11 @@ nx_block *nx_block_new(const nx_allocator *owner, const NxmemAllocRequest *reque
   return block;
 }
 
-nx_block *nx_block_claim(const nx_allocator *owner, const NxmemAllocRequest *request, uint8_t *ptr,
-                         uint32_t *code_out) {
+nx_block *nx_block_claim(nx_allocator *owner, const NxmemAllocRequest *request, uint8_t *ptr, uint32_t *code_out) {
   return record(owner, request, ptr, NULL, NULL, code_out);
 }
 
-nx_block *nx_block_of_span(const nx_allocator *owner, const NxmemAllocRequest *request, nx_span *span,
-                           uint32_t *code_out) {
+nx_block *nx_block_of_span(nx_allocator *owner, const NxmemAllocRequest *request, nx_span *span, uint32_t *code_out) {
   return record(owner, request, nx_span_base(span), NULL, span, code_out);
 }
 
@@ -142,10 +142,16 @@ nx_block *nx_block_take(const nx_allocator *owner, const NxmemAllocation *alloca
   return block;
 }
 
-void nx_block_discard(nx_block *block) {
+static void destroy(nx_block *block) {
   if (block->span != NULL) nx_span_close(block->span);
   free(block->raw);
   free(block);
+}
+
+void nx_block_discard(nx_block *block) {
+  nx_allocator *owner = block->owner;
+  destroy(block);
+  atomic_fetch_sub(&owner->named_by, 1u);
 }
 
 void nx_block_free(nx_block *block) {
@@ -162,10 +168,11 @@ void nx_block_park(nx_block *block, int counts_as_live) {
   if (!counts_as_live) nx_uncount(NX_PROBE_LIVE_ALLOCATIONS);
 }
 
+/* Their owners may be gone already. */
 __attribute__((destructor)) static void free_parked(void) {
   while (parked != NULL) {
     nx_block *block = parked;
     parked = block->next;
-    nx_block_discard(block);
+    destroy(block);
   }
 }

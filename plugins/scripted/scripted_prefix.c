@@ -22,7 +22,7 @@ enum { HANDLE_BYTES = 64, COMMIT_REQUEST_BYTES = 136, COMMIT_INFO_BYTES = 32 };
 
 struct nx_prefix {
   struct nx_prefix *next;
-  const nx_allocator *owner;
+  nx_allocator *owner;
   uint64_t number;
   int descriptor;
   uint8_t *writable; /* where its owner fills it; gone with the last reference */
@@ -47,7 +47,7 @@ static uint64_t physical(const nx_prefix *prefix) { return prefix->granules * NX
 
 /* ---- Life ------------------------------------------------------------------------------------------------------- */
 
-static nx_prefix *make(const nx_allocator *owner, uint64_t bytes) {
+static nx_prefix *make(nx_allocator *owner, uint64_t bytes) {
   nx_prefix *prefix = calloc(1u, sizeof *prefix);
   if (prefix == NULL) return NULL;
   prefix->owner = owner;
@@ -72,6 +72,7 @@ static void list_prefix(nx_prefix *prefix) {
   prefix->number = ++last_number;
   prefix->next = prefixes;
   prefixes = prefix;
+  atomic_fetch_add(&prefix->owner->named_by, 1u);
   pthread_mutex_unlock(&prefixes_lock);
   nx_count(NX_PROBE_LIVE_PREFIXES);
 }
@@ -82,6 +83,7 @@ static nx_prefix *unlist_if_gone_locked(nx_prefix *prefix) {
   nx_prefix **link = &prefixes;
   while (*link != prefix) link = &(*link)->next;
   *link = prefix->next;
+  atomic_fetch_sub(&prefix->owner->named_by, 1u);
   return prefix;
 }
 

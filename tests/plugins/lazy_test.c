@@ -8,6 +8,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "backing.h"
 #include "recorder.h"
@@ -42,14 +43,14 @@ static void whole_allocation(scene *s) {
   assert_int_equal(readable(a.ptr, 1u), 0u);
 }
 
-/* 1 TiB costs nothing until something of it is committed. */
-static void reserves_a_tebibyte(scene *s) {
-  const NxmemAllocation a = reserve(s->table, 1u, 1ull << 40, NULL, 0u, 0u);
+/* 64 GiB cost nothing until something of them is committed. A sanitizer leaves no room for much more. */
+static void reserves_plenty(scene *s) {
+  const NxmemAllocation a = reserve(s->table, 1u, 1ull << 36, NULL, 0u, 0u);
   assert_int_equal(committed(s->table, &a), 0u);
   assert_int_equal(readable(a.ptr, 1u), 0u);
-  commit(s->table, &a, (1ull << 40) - 1u, 1u);
+  commit(s->table, &a, (1ull << 36) - 1u, 1u);
   assert_int_equal(committed(s->table, &a), G);
-  a.ptr[(1ull << 40) - 1u] = 7u;
+  a.ptr[(1ull << 36) - 1u] = 7u;
   assert_int_equal(give_back(s->table, &a), G);
 }
 
@@ -316,9 +317,50 @@ static void four_threads(scene *s) {
 
 /* ---- Rows ------------------------------------------------------------------------------------------------------- */
 
+/* ---- Many lives ------------------------------------------------------------------------------------------------- */
+
+/* Open and release; how many contexts were used, `other` never among them. */
+static uint64_t contexts_of(const plugin *p, uint64_t opens, const void *other) {
+  static void *contexts[3000];
+  uint64_t distinct = 0u;
+  for (uint64_t i = 0u; i < opens; i++) {
+    const NxmemAllocatorVtable *table = plugin_open(p);
+    const NxmemAllocation block = take(table, 1u, 64u, 16u);
+    uint64_t known = 0u;
+    while (known < distinct && contexts[known] != table->ctx) known++;
+    if (known == distinct) contexts[distinct++] = table->ctx;
+    assert_ptr_not_equal(table->ctx, other);
+    give_back(table, &block);
+    table->release(table->ctx);
+  }
+  return distinct;
+}
+
+/* What was released long ago is forgotten: a module does not grow with the number of opens. */
+static void opened_often(scene *s) { assert_int_equal(contexts_of(&s->p, 3000u, NULL), 1025u); }
+
+/* Not what a block still names. The module cannot be unloaded any more: a child tells it. */
+static void remembers(const void *argument) {
+  const plugin *p = argument;
+  const NxmemAllocatorVtable *table = plugin_open(p);
+  void (*const release)(void *) = table->release;
+  void *const ctx = table->ctx;
+  (void)take(table, 1u, 64u, 16u);
+  release(ctx);
+  assert_int_equal(contexts_of(p, 3000u, ctx), 1025u);
+  release(ctx);
+  assert_int_equal(p->probe(NX_PROBE_STRAY_ALLOCATOR_CALLS), 1u);
+}
+
+static void opened_often_with_a_block_left(scene *s) {
+  const int status = in_child(remembers, &s->p, 60u);
+  assert_true(WIFEXITED(status));
+  assert_int_equal(WEXITSTATUS(status), RETURNED);
+}
+
 static const story stories[] = {
     {"an allocation that is committed whole", whole_allocation},
-    {"a tebibyte reserved, one byte committed", reserves_a_tebibyte},
+    {"64 GiB reserved, one byte committed", reserves_plenty},
     {"ranges committed with the allocation", ranges_at_birth},
     {"committed, decommitted, committed again", commits_and_decommits},
     {"the odd end of an allocation decommitted", decommits_the_odd_end},
@@ -333,6 +375,8 @@ static const story stories[] = {
     {"a release queued twice", queued_twice},
     {"a queue without callbacks", queue_without_callbacks},
     {"four threads, every capability", four_threads},
+    {"3,000 allocators, one after another", opened_often},
+    {"3,000 allocators behind one that left a block", opened_often_with_a_block_left},
 };
 
 static void run_story(const subject *sub, const void *data) {
