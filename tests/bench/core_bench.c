@@ -9,6 +9,8 @@
 
 #include "bench.h"
 #include "core_floor.h"
+#include "nxmem/capability.h"
+#include "nxmem/negotiate.h"
 #include "nxmem/prefix.h"
 
 enum { BATCH = 2000, ROUNDS = 401 };
@@ -77,38 +79,33 @@ static double time_status(NxmemStatus (*returns)(void)) {
   return (bench_now() - start) / BATCH;
 }
 
-/* Negotiate: the request taken and decided. Validate: the response taken and judged. */
-static double time_negotiation(void) {
-  static const nxmem_offer offer = {.range = {1u, 1u, 0u, 1u}, .capability_flags = NXMEM_CAPS_KNOWN};
-  const NxmemNegotiateRequest asked = {sizeof asked, 0, {1, 1, 0, 1}, NXMEM_CAPS_KNOWN};
-  const NxmemNegotiateRequest *request = &asked;
+static double time_stored_status(NxmemStatus (*returns)(void)) {
+  NxmemStatus home;
+  NxmemStatus *to = &home;
   const double start = bench_now();
   for (int i = 0; i < BATCH; i++) {
-    BENCH_HIDE(request);
-    NxmemNegotiateRequest said;
-    NxmemNegotiateResponse response = {.struct_size = sizeof response}, taken;
-    nxmem_verdict v = nxmem_request_take(request, &said);
-    if (v.reason == NXMEM_REASON_NONE) v = nxmem_negotiate_decide(&said, &offer, &response);
-    BENCH_USE(&response);
-    nxmem_response_take(&response, &taken);
-    v = nxmem_negotiate_judge(v.reason, &taken, &offer);
-    if (v.reason != NXMEM_REASON_NONE) abort();
+    BENCH_HIDE(returns);
+    BENCH_HIDE(to);
+    *to = returns();
+    BENCH_USE(to);
   }
   return (bench_now() - start) / BATCH;
 }
 
-/* The same through an export that returns its status by value. */
-static double time_export(NxmemStatus (*negotiate)(const NxmemNegotiateRequest *, NxmemNegotiateResponse *)) {
+/* Negotiate: a request is decided. Validate: the response is judged. */
+static double time_negotiation(void) {
   static const nxmem_offer offer = {.range = {1u, 1u, 0u, 1u}, .capability_flags = NXMEM_CAPS_KNOWN};
-  const NxmemNegotiateRequest request = {sizeof request, 0, {1, 1, 0, 1}, NXMEM_CAPS_KNOWN};
+  const NxmemNegotiateRequest asked = {
+      .struct_size = sizeof asked, .host_range = {1, 1, 0, 1}, .host_capability_flags = NXMEM_CAPS_KNOWN};
+  const NxmemNegotiateRequest *request = &asked;
   const double start = bench_now();
   for (int i = 0; i < BATCH; i++) {
-    BENCH_HIDE(negotiate);
-    NxmemNegotiateResponse response = {.struct_size = sizeof response}, taken;
-    const NxmemStatus status = negotiate(&request, &response);
-    nxmem_response_take(&response, &taken);
-    const nxmem_verdict v = nxmem_negotiate_judge(status.code, &taken, &offer);
-    if (v.reason != NXMEM_REASON_NONE) abort();
+    BENCH_HIDE(request);
+    NxmemNegotiateResponse response;
+    const nxmem_verdict decided = nxmem_negotiate_decide(request, &offer, &response);
+    BENCH_USE(&response);
+    const nxmem_verdict judged = nxmem_negotiate_judge(decided.reason, &response, &offer);
+    if (judged.reason != NXMEM_REASON_NONE) abort();
   }
   return (bench_now() - start) / BATCH;
 }
@@ -125,8 +122,8 @@ int main(void) {
     bench_sample("reader", "accepted", time_reader(&good));
     for (int i = 0; i < REFUSED; i++) bench_sample("reader", refused[i].series, time_reader(&bad[i]));
     bench_sample("negotiation", "floor", time_status(floor_status));
+    bench_sample("negotiation", "stored", time_stored_status(floor_status));
     bench_sample("negotiation", "core", time_negotiation());
-    bench_sample("negotiation", "export", time_export(core_negotiate));
   }
   return 0;
 }

@@ -2,8 +2,6 @@
 #ifndef TESTS_BENCH_CORE_FLOOR_H
 #define TESTS_BENCH_CORE_FLOOR_H
 
-#include "nxmem/capability.h"
-#include "nxmem/negotiate.h"
 #include "nxmem_memory_abi.h"
 
 /* A branch and a copy of 128 bytes. */
@@ -11,8 +9,5 @@ int floor_copy(const NxmemAllocatorVtable *src, NxmemAllocatorVtable *out);
 
 /* One zeroed status, by value. */
 NxmemStatus floor_status(void);
-
-/* A plugin's export as the core makes it: take the request, decide, answer. */
-NxmemStatus core_negotiate(const NxmemNegotiateRequest *request, NxmemNegotiateResponse *response);
 
 #endif /* TESTS_BENCH_CORE_FLOOR_H */

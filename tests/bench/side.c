@@ -52,8 +52,16 @@ void side_open_direct(side *s, const char *path, const char *mechanism) {
     side_die("direct", "open");
 }
 
+/* Different ones in each thread, and nothing that threads share. */
+static uint64_t next_id(void) {
+  static _Atomic uint64_t threads;
+  static _Thread_local uint64_t id;
+  if (id == 0u) id = (atomic_fetch_add(&threads, 1u) + 1u) << 40;
+  return ++id;
+}
+
 void direct_allocate(side *s, side_block *out) {
-  out->id = atomic_fetch_add_explicit(&s->next_id, 1u, memory_order_relaxed) + 1u;
+  out->id = next_id();
   const NxmemAllocRequest request = {.struct_size = sizeof request,
                                      .mechanism_id = s->table->mechanism_id,
                                      .allocation_id = out->id,

@@ -22,7 +22,6 @@ typedef struct side {
   void *dl; /* of the direct side */
   const NxmemAllocatorFactoryVtable *factory;
   const NxmemAllocatorVtable *table;
-  _Atomic uint64_t next_id;
   nxmem_host host; /* of the others */
   nxmem_plugin plugin;
   nxmem_allocator allocator;
