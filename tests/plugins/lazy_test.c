@@ -7,7 +7,9 @@
  */
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "backing.h"
@@ -103,6 +105,43 @@ static void counts_a_granule_once(scene *s) {
   assert_int_equal(committed(s->table, &a) + committed(s->table, &b), 0u); /* asking maps nothing */
   give_back(s->table, &a);
   give_back(s->table, &b);
+}
+
+/* The memory that a process may have, in bytes. */
+static uint64_t data_bytes(void) {
+  unsigned long kilobytes = 0u;
+  char line[128];
+  FILE *status = fopen("/proc/self/status", "r");
+  assert_non_null(status);
+  while (fgets(line, sizeof line, status) != NULL)
+    if (sscanf(line, "VmData: %lu kB", &kilobytes) == 1) break;
+  fclose(status);
+  return (uint64_t)kilobytes * 1024u;
+}
+
+/* With room for some of the granules only: what was mapped is unmapped again, and the next try succeeds. */
+static void commit_short_of_memory(const void *argument) {
+  const scene *s = argument;
+  const NxmemAllocation a = reserve(s->table, 1u, 32u * G, NULL, 0u, 0u);
+  commit(s->table, &a, 3u * G, 1u);
+  const struct rlimit most = {data_bytes() + 10u * G, RLIM_INFINITY};
+  const struct rlimit all = {RLIM_INFINITY, RLIM_INFINITY};
+  const NxmemRangeRequest request = range_of(&a, 0u, 32u * G);
+  assert_int_equal(setrlimit(RLIMIT_DATA, &most), 0);
+  const NxmemStatus refused = s->backing->commit_range(s->backing->ctx, &request);
+  assert_int_equal(setrlimit(RLIMIT_DATA, &all), 0);
+  assert_status(refused, NXMEM_STATUS_OUT_OF_MEMORY);
+  assert_int_equal(accessible(&a), 8u);
+  assert_int_equal(committed(s->table, &a), G);
+  commit(s->table, &a, 0u, 32u * G);
+  assert_int_equal(accessible(&a), UINT32_MAX);
+  assert_int_equal(give_back(s->table, &a), 32u * G);
+}
+
+static void short_of_memory(scene *s) {
+  const int status = in_child(commit_short_of_memory, s, 60u);
+  assert_true(WIFEXITED(status));
+  assert_int_equal(WEXITSTATUS(status), RETURNED);
 }
 
 /* ---- Sharing ---------------------------------------------------------------------------------------------------- */
@@ -212,8 +251,11 @@ static void queue_in_order(scene *s) {
   assert_int_equal(readable(blocks[0].ptr, 1u), 0u);
 }
 
+static uint8_t *told_of[3];
+
 /* From inside a completion: no lock is held, and a second drain waits for nothing. */
 static void drain_inside(recorder *r) {
+  assert_int_equal(readable(told_of[r->completions - 1u], 1u), 0u); /* gone before anybody is told */
   assert_int_equal(drain(r->table, UINT64_MAX), 0u);
   assert_true(pending(r->table) > 0u);
   const NxmemAllocation other = take(r->table, 100u + r->completions, 64u, 16u);
@@ -224,6 +266,7 @@ static void drains_inside_a_completion(scene *s) {
   s->r.inside = drain_inside;
   for (uint64_t i = 0u; i < 3u; i++) {
     const NxmemAllocation a = take(s->table, 10u + i, 64u, 16u);
+    told_of[i] = a.ptr;
     enqueue(s->table, &a);
   }
   assert_int_equal(drain(s->table, UINT64_MAX), 3u);
@@ -365,6 +408,7 @@ static const story stories[] = {
     {"committed, decommitted, committed again", commits_and_decommits},
     {"the odd end of an allocation decommitted", decommits_the_odd_end},
     {"a granule of two ranges counted once", counts_a_granule_once},
+    {"short of memory in the middle of a commit", short_of_memory},
     {"a prefix in two allocations", shares_a_prefix},
     {"a view is read-only", a_view_is_read_only},
     {"a prefix retained and released", references_of_a_prefix},
