@@ -19,6 +19,7 @@
 #include "fetch.h"
 #include "nxmem/completion.h"
 #include "nxmem/handle.h"
+#include "nxmem/prefix.h"
 #include "nxmem/status.h"
 #include "reclaim.h"
 #include "violations.h"
@@ -130,6 +131,11 @@ static NxmemStatus release_completed(void *host_ctx, const NxmemReleaseCompletio
 
 /* ---- Reclaim ----------------------------------------------------------------------------------------------------- */
 
+/* A place that can be written to, as far as its address tells. */
+static int is_place(const uint64_t *out) {
+  return nxmem_check_table_address((uintptr_t)out).reason == NXMEM_REASON_NONE;
+}
+
 static NxmemStatus answer_reclaim(nx_allocator *a, nxmem_verdict v, nx_reclaim_end end) {
   switch (end) {
     case NX_RECLAIM_DONE:
@@ -148,15 +154,15 @@ static NxmemStatus answer_reclaim(nx_allocator *a, nxmem_verdict v, nx_reclaim_e
 
 static NxmemStatus reclaim(nx_allocator *a, uint64_t handle, const NxmemReclaimRequest *request,
                            uint64_t *reclaimed_out) {
-  if (reclaimed_out == NULL)
-    return answer(NXMEM_STATUS_INVALID_ARGUMENT, "reclaimed_out is NULL; pass a place for the count");
+  if (!is_place(reclaimed_out))
+    return answer(NXMEM_STATUS_INVALID_ARGUMENT, "reclaimed_out is NULL or misaligned; pass a place for the count");
   nxmem_verdict v = {NXMEM_REASON_NONE, 0, 0, 0};
   const nx_reclaim_end end = nx_reclaim(a, handle, request, reclaimed_out, &v);
   return answer_reclaim(a, v, end);
 }
 
 static NxmemStatus request_reclaim(void *host_ctx, const NxmemReclaimRequest *request, uint64_t *reclaimed_out) {
-  if (reclaimed_out != NULL) *reclaimed_out = 0;
+  if (is_place(reclaimed_out)) *reclaimed_out = 0;
   const uint64_t handle = handle_of(host_ctx);
   nx_allocator *a = enter(handle);
   if (a == NULL) return answer_stray();

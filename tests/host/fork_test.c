@@ -65,6 +65,19 @@ static nxmem_result allocate(nxmem_error *error) {
   return nxmem_allocate(stage.allocator, 64, 8, NULL, &allocation, error);
 }
 static nxmem_result release(nxmem_error *error) { return nxmem_release(stage.allocator, live, NULL, error); }
+static nxmem_result enqueue(nxmem_error *error) {
+  return nxmem_enqueue_release(stage.allocator, live, NULL, NULL, error);
+}
+static nxmem_result drain(nxmem_error *error) { return nxmem_drain_releases(stage.allocator, 1, NULL, error); }
+static nxmem_result pending(nxmem_error *error) {
+  nxmem_pending counts;
+  return nxmem_pending_releases(stage.allocator, &counts, error);
+}
+static nxmem_result violations(nxmem_error *error) {
+  nxmem_violation latest;
+  uint32_t count;
+  return nxmem_host_violations(stage.host, &latest, 1, &count, error);
+}
 
 static const call_row call_rows[] = {
     {"host_create", host_create},
@@ -80,6 +93,10 @@ static const call_row call_rows[] = {
     {"allocator_close", allocator_close},
     {"allocate", allocate},
     {"release", release},
+    {"enqueue_release", enqueue},
+    {"drain_releases", drain},
+    {"pending_releases", pending},
+    {"host_violations", violations},
 };
 enum { CALLS = sizeof call_rows / sizeof call_rows[0] };
 

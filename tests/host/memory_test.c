@@ -61,14 +61,24 @@ static nxmem_result open_mechanism(nxmem_error *error) {
   const nxmem_open_options options = {.mechanism = "puppet"};
   return nxmem_allocator_open(stage.plugin, &options, &stage.allocator, error);
 }
-static nxmem_result allocate(nxmem_error *error) { return nxmem_allocate(stage.allocator, 64, 8, NULL, &allocation, error); }
+static nxmem_result allocate(nxmem_error *error) {
+  return nxmem_allocate(stage.allocator, 64, 8, NULL, &allocation, error);
+}
 static nxmem_result release(nxmem_error *error) { return nxmem_release(stage.allocator, allocation, NULL, error); }
+static nxmem_result enqueue(nxmem_error *error) {
+  return nxmem_enqueue_release(stage.allocator, allocation, NULL, NULL, error);
+}
+static nxmem_result drain(nxmem_error *error) {
+  const nxmem_result r = nxmem_drain_releases(stage.allocator, 1, NULL, error);
+  if (r == NXMEM_OK) allocation.id = 0;
+  return r;
+}
 static nxmem_result close_allocator(nxmem_error *error) { return nxmem_allocator_close(stage.allocator, 0, error); }
 static nxmem_result unload(nxmem_error *error) { return nxmem_plugin_try_unload(stage.plugin, NULL, error); }
 static nxmem_result destroy(nxmem_error *error) { return nxmem_host_destroy(stage.host, error); }
 
-static nxmem_result (*const steps[])(nxmem_error *) = {create,  open_plugin,     open_mechanism, allocate,
-                                                       release, close_allocator, unload,         destroy};
+static nxmem_result (*const steps[])(nxmem_error *) = {create,   open_plugin, open_mechanism,  allocate, enqueue, drain,
+                                                       allocate, release,     close_allocator, unload,   destroy};
 enum { STEPS = sizeof steps / sizeof steps[0] };
 
 /* Between the steps: what a step that failed may have left. */
@@ -115,6 +125,10 @@ static int live_in_child(uint64_t fail, int for_good, uint64_t *calls_out) {
   int ends[2];
   assert_int_equal(pipe(ends), 0);
   nx_puppet_reset();
+  puppet.address =
+      (uint8_t
+           *)(uintptr_t)(1u
+                         << 30); /* the same in each child: where it lies decides what the index of addresses needs */
   memset(&stage, 0, sizeof stage);
   stage.path = nx_puppet_copy();
   fflush(NULL);

@@ -144,6 +144,10 @@ static void test_request(void **state) {
   /* No place for the count: refused before the hook is asked. */
   const int calls = hook.calls;
   assert_int_equal(ask(row->make(), NULL).code, INVALID);
+  uint64_t places[2] = {0x5A5A, 0x5A5A};
+  assert_int_equal(ask(row->make(), (uint64_t *)(void *)((uint8_t *)places + 4)).code, INVALID);
+  assert_int_equal(places[0], 0x5A5A);
+  assert_int_equal(places[1], 0x5A5A);
   assert_int_equal(hook.calls, calls);
   nx_stage_strike(&stage);
   nx_fence_close(&fence);
