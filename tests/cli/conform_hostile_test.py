@@ -16,8 +16,8 @@ WORKERS = 2
 
 # They keep the contract: odd, old, ahead, or with slots that are NULL.
 HONEST = dict.fromkeys([
-    "eager", "lazy", "legacy-1-0", "guard-page-table", "poisoned-tail", "ahead", "ahead-of-host", "undeclared-slot", "drip",
-    "backing-without-slots", "backing-ahead", "sharing-without-slots"], "")
+    "eager", "lazy", "legacy-1-0", "guard-page-table", "poisoned-tail", "ahead", "ahead-of-host", "undeclared-slot",
+    "drip", "backing-without-slots", "backing-ahead", "sharing-without-slots"], "")
 
 # They call the host without a look at how long its table of callbacks is; nothing else is wrong.
 UNLOOKED = dict.fromkeys(["callback-probe", "reentrant", "calls-in-open", "asks-on-thread"], "NX-OPN-012")

@@ -446,7 +446,7 @@ static const nx_rule RULES[] = {
         nothing_after_release),
     DEF("NX-DEF-020", "A release that is queued at the last release completes or stays counted", "Unload report",
         "NX-DEF-001", counted_after_release),
-    QUE("NX-DEF-041", "A completion does not change while the host reads it", "NX-DEF-007", records_stand_still),
+    QUE("NX-DEF-041", "A completion does not change while the host reads it", "NX-DEF-003", records_stand_still),
 };
 
 const nx_family nx_deferred_rules = NX_FAMILY("queued releases", "Tickets, draining, completions", RULES);
