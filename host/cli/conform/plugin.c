@@ -44,7 +44,8 @@ NxmemNegotiateResponse nx_plugin_room(void) {
   return room;
 }
 
-static void negotiate(nx_trial *trial) {
+void nx_plugin_negotiate(nx_trial *trial) {
+  nx_plugin_load(trial);
   const NxmemNegotiateRequest offer = nx_plugin_offer();
   NxmemNegotiateResponse answer = nx_plugin_room();
   nx_enter("NxmemNegotiate");
@@ -65,8 +66,7 @@ void nx_plugin_enumerate(nx_trial *trial) {
 }
 
 void nx_plugin_ready(nx_trial *trial) {
-  nx_plugin_load(trial);
-  negotiate(trial);
+  nx_plugin_negotiate(trial);
   nx_plugin_enumerate(trial);
 }
 

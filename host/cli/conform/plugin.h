@@ -37,7 +37,8 @@ void nx_plugin_load(nx_trial *trial);
 NxmemNegotiateRequest nx_plugin_offer(void);
 NxmemNegotiateResponse nx_plugin_room(void);
 
-/* Load, negotiate, list the factories. */
+/* Load and negotiate; then list the factories as well. */
+void nx_plugin_negotiate(nx_trial *trial);
 void nx_plugin_ready(nx_trial *trial);
 void nx_plugin_enumerate(nx_trial *trial);
 void nx_plugin_release_factories(nx_trial *trial);

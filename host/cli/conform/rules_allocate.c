@@ -102,6 +102,9 @@ static void does_not_wrap(nx_trial *trial, const void *with) {
   for_each_shape(trial, see_end);
 }
 
+/* Of all blocks together: a host adds them up. */
+static uint64_t owned_total, mapped_total;
+
 static void see_counts(const nx_opened *opened, const allocated *block) {
   (void)opened;
   const NxmemAllocResult *r = &block->result;
@@ -110,6 +113,10 @@ static void see_counts(const nx_opened *opened, const allocated *block) {
   NX_EXPECT(r->owned_bytes <= INT64_MAX && r->mapped_bytes <= INT64_MAX,
             "owned_bytes %" PRIu64 ", mapped_bytes %" PRIu64 ": no total can hold them", r->owned_bytes,
             r->mapped_bytes);
+  owned_total += r->owned_bytes;
+  mapped_total += r->mapped_bytes;
+  NX_EXPECT(owned_total <= INT64_MAX && mapped_total <= INT64_MAX,
+            "all together beyond 2^63: owned %" PRIu64 ", mapped %" PRIu64, owned_total, mapped_total);
 }
 
 static void counts_are_written(nx_trial *trial, const void *with) {
@@ -132,16 +139,14 @@ static void says_its_size(nx_trial *trial, const void *with) {
 
 enum { BLOCKS = 256, BLOCK_BYTES = 192 };
 
+/* Small ones beside large ones: either may lie inside the other. */
 static void take_all(const nx_opened *opened, nx_block blocks[BLOCKS]) {
-  for (int i = 0; i < BLOCKS; i++) blocks[i] = nx_take(opened, BLOCK_BYTES + (uint64_t)i % 7, 16);
+  static const uint64_t larger[] = {0, 3 * BLOCK_BYTES, 40 * BLOCK_BYTES};
+  for (uint64_t i = 0; i < BLOCKS; i++) blocks[i] = nx_take(opened, BLOCK_BYTES + larger[i % 3] + i % 7, 16);
 }
 
-static void do_not_overlap(nx_trial *trial, const void *with) {
-  (void)with;
-  static nx_block blocks[BLOCKS];
-  nx_opened opened = nx_open_ready(trial);
-  take_all(&opened, blocks);
-  for (int i = 0; i < BLOCKS; i++) {
+static void do_not_overlap_among(const nx_block *blocks, int count) {
+  for (int i = 0; i < count; i++) {
     const NxmemAllocation *a = &blocks[i].allocation;
     for (int j = 0; j < i; j++) {
       const NxmemAllocation *b = &blocks[j].allocation;
@@ -149,7 +154,24 @@ static void do_not_overlap(nx_trial *trial, const void *with) {
                 "blocks %d and %d, both live, overlap at %p", j, i, (void *)a->ptr);
     }
   }
+}
+
+static void do_not_overlap(nx_trial *trial, const void *with) {
+  (void)with;
+  static nx_block blocks[BLOCKS];
+  nx_opened opened = nx_open_ready(trial);
+  take_all(&opened, blocks);
+  do_not_overlap_among(blocks, BLOCKS);
   nx_seen("%d live blocks", BLOCKS);
+}
+
+static void opens_do_not_overlap(nx_trial *trial, const void *with) {
+  (void)with;
+  static nx_block blocks[BLOCKS];
+  nx_opened opened[2] = {nx_open_ready(trial), nx_open_once(trial, NULL)};
+  for (uint64_t i = 0; i < BLOCKS; i++) blocks[i] = nx_take(&opened[i % 2], BLOCK_BYTES + i % 7, 16);
+  do_not_overlap_among(blocks, BLOCKS);
+  nx_seen("%d live blocks of two opens", BLOCKS);
 }
 
 static void keep_content(nx_trial *trial, const void *with) {
@@ -249,7 +271,7 @@ static const nx_rule RULES[] = {
     ALC("NX-ALC-002", "OK comes with an address", "Ownership", "NX-ALC-001", has_address),
     ALC("NX-ALC-003", "The address is aligned as asked", "Ownership", "NX-ALC-002", is_aligned),
     ALC("NX-ALC-004", "The block ends below the end of memory", "Ownership", "NX-ALC-003", does_not_wrap),
-    ALC("NX-ALC-005", "owned_bytes and mapped_bytes are written, and below 2^63", "Sizes", "NX-ALC-004",
+    ALC("NX-ALC-005", "owned_bytes and mapped_bytes are written, and add up below 2^63", "Sizes", "NX-ALC-004",
         counts_are_written),
     ALC("NX-ALC-006", "The result says in struct_size that its 32 bytes were written", "Sizes", "NX-ALC-005",
         says_its_size),
@@ -263,6 +285,7 @@ static const nx_rule RULES[] = {
     ALC("NX-ALC-011", "Blocks can be given back in any order", "Ownership", "NX-ALC-010", any_order),
     ALC("NX-ALC-012", "Blocks that are live at the allocator's last release keep their memory and their count",
         "Ownership", "NX-ALC-010", outlive_the_allocator),
+    ALC("NX-ALC-042", "Live blocks of two opens do not overlap", "Ownership", "NX-ALC-008", opens_do_not_overlap),
     ALC("NX-ALC-041", "The result is not written to behind the call", "Threads", "NX-ALC-005", leaves_the_result),
 };
 

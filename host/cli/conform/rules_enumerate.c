@@ -19,18 +19,10 @@
 
 /* ---- The list ---------------------------------------------------------------------------------------------------- */
 
-static void negotiated(nx_trial *trial) {
-  const NxmemNegotiateRequest offer = nx_plugin_offer();
-  NxmemNegotiateResponse answer = nx_plugin_room();
-  nx_plugin_load(trial);
-  nx_enter("NxmemNegotiate");
-  NX_GIVEN(trial->negotiate(&offer, &answer).code == NXMEM_STATUS_OK, "the negotiation was refused");
-}
-
 static void lists(nx_trial *trial, const void *with) {
   (void)with;
   uint64_t count = UINT64_MAX;
-  negotiated(trial);
+  nx_plugin_negotiate(trial);
   nx_enter("NxmemCreateAllocatorFactories");
   nx_expect_code(trial->factories(trial->entries, NX_FACTORIES, &count).code, NX_CODE(OK), "room for 64 factories");
   NX_EXPECT(count != UINT64_MAX, "out_count was left unwritten");
@@ -47,7 +39,7 @@ typedef struct wide_list {
 
 static wide_list list_wide(nx_trial *trial) {
   wide_list list = {.count = UINT64_MAX};
-  negotiated(trial);
+  nx_plugin_negotiate(trial);
   nx_enter("NxmemCreateAllocatorFactories");
   NX_GIVEN(trial->factories(list.entries, NX_FACTORIES, &list.count).code == NXMEM_STATUS_OK, "it was refused");
   return list;
@@ -125,7 +117,7 @@ static void exact_room(nx_trial *trial, const void *with) {
 static void null_arguments(nx_trial *trial, const void *with) {
   (void)with;
   uint64_t count = 0;
-  negotiated(trial);
+  nx_plugin_negotiate(trial);
   nx_enter("NxmemCreateAllocatorFactories(NULL, 64, count)");
   nx_expect_code(trial->factories(NULL, NX_FACTORIES, &count).code, NX_CODE(INVALID_ARGUMENT), "a NULL array");
   nx_enter("NxmemCreateAllocatorFactories(array, 64, NULL)");
@@ -227,7 +219,7 @@ static void pairs_are_unique(nx_trial *trial, const void *with) {
 /* ---- Releasing them ---------------------------------------------------------------------------------------------- */
 
 static NxmemUnloadReport report_before(nx_trial *trial) {
-  negotiated(trial);
+  nx_plugin_negotiate(trial);
   NxmemUnloadReport before = nx_plugin_report(trial);
   nx_plugin_enumerate(trial);
   return before;
@@ -272,7 +264,7 @@ static void lists_again(nx_trial *trial, const void *with) {
 #define TABLE(name, text, function, argument) ENU(name, text, "Required slots", "NX-ENU-001", function, argument)
 
 static const nx_rule RULES[] = {
-    ENU("NX-ENU-001", "NxmemCreateAllocatorFactories lists the factories into room for 64", "Ownership", "NX-NEG-001",
+    ENU("NX-ENU-001", "NxmemCreateAllocatorFactories lists the factories into room for 64", "Ownership", "NX-UNL-001",
         lists, NULL),
     LIST("NX-ENU-002", "At least one mechanism is published, and at most 64", count_fits),
     LIST("NX-ENU-003", "No entry within the count is NULL", entries_are_set),

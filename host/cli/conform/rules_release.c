@@ -275,7 +275,7 @@ static void leaves_the_outcome(nx_trial *trial, const void *with) {
 static const nx_rule DEALLOCATE[] = {
     DEA("NX-DEA-001", "deallocate answers OK to a live block that nothing uses", "Releases", "NX-ALC-005", gives_back),
     DEA("NX-DEA-002", "unmapped_bytes_out is written", "Releases", "NX-DEA-001", unmapped_is_written),
-    DEA("NX-DEA-003", "No more is reported as unmapped than was reported as mapped", "Releases", "NX-DEA-001",
+    DEA("NX-DEA-003", "No more is reported as unmapped than was reported as mapped", "Releases", "NX-DEA-002",
         unmapped_is_bounded),
     DEA("NX-DEA-004", "The record is not written to, and its exact size suffices", "Sizes", "NX-DEA-001", exact_memory),
     DEA("NX-DEA-005", "A record longer than 56 bytes is taken, its tail not looked at", "Sizes", "NX-DEA-001",

@@ -87,7 +87,6 @@ static void see_queue(const nx_opened *opened) {
   uint64_t number = 0;
   see(nx_enqueue(opened, &block.allocation, &number), "enqueue_release");
   see(nx_enqueue(opened, &block.allocation, &number), "enqueue_release, once more");
-  see(nx_drain(opened, 8, &number), "drain_releases");
 }
 
 static void see_tables(const nx_opened *opened) {

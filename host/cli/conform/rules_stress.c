@@ -26,7 +26,11 @@ static void allocate_and_give(void *with, uint32_t thread) {
     uint64_t unmapped = NX_UNWRITTEN;
     if (i >= HELD)
       nx_expect_code(nx_deallocate(opened, &slot->allocation, &unmapped).code, NX_CODE(OK), "a block of this thread");
-    if (i < ROUNDS) *slot = nx_take(opened, 32 + (thread * 977 + i) % 4000, 16);
+    if (i >= ROUNDS) continue;
+    NxmemAllocRequest request = nx_request(opened, 32 + (thread * 977 + i) % 4000, 16);
+    slot->result = nx_blank_result();
+    nx_expect_code(nx_allocate(opened, &request, &slot->result).code, NX_CODE(OK), "allocate from eight threads");
+    slot->allocation = nx_allocation_of(&request, &slot->result);
   }
 }
 

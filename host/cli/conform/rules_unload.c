@@ -24,14 +24,14 @@ static NxmemUnloadReport blank(void) {
 static void reports(nx_trial *trial, const void *with) {
   (void)with;
   NxmemUnloadReport report = blank();
-  nx_plugin_load(trial);
+  nx_plugin_negotiate(trial);
   nx_enter("NxmemQueryUnloadReadiness");
   nx_expect_code(trial->unload(&report).code, NX_CODE(OK), "room for 48 bytes");
   nx_seen("OK");
 }
 
 static NxmemUnloadReport report_of(nx_trial *trial) {
-  nx_plugin_load(trial);
+  nx_plugin_negotiate(trial);
   return nx_plugin_raw_report(trial);
 }
 
@@ -64,7 +64,7 @@ static void fresh_is_zero(nx_trial *trial, const void *with) {
 
 static void null_report(nx_trial *trial, const void *with) {
   (void)with;
-  nx_plugin_load(trial);
+  nx_plugin_negotiate(trial);
   nx_enter("NxmemQueryUnloadReadiness(NULL)");
   nx_expect_code(trial->unload(NULL).code, NX_CODE(INVALID_ARGUMENT), "a NULL report");
   nx_seen("INVALID_ARGUMENT");
@@ -82,7 +82,7 @@ static uint32_t report_into(nx_trial *trial, nx_room *room, uint32_t declared) {
 
 static void short_room(nx_trial *trial, const void *with) {
   (void)with;
-  nx_plugin_load(trial);
+  nx_plugin_negotiate(trial);
   for (int i = 0; i < ROOM_COUNT; i++) {
     nx_room room;
     report_into(trial, &room, ROOMS[i]);
@@ -94,7 +94,7 @@ static void short_room(nx_trial *trial, const void *with) {
 
 static void short_room_refused(nx_trial *trial, const void *with) {
   (void)with;
-  nx_plugin_load(trial);
+  nx_plugin_negotiate(trial);
   for (int i = 0; i < ROOM_COUNT; i++) {
     nx_room room;
     nx_expect_code(report_into(trial, &room, ROOMS[i]), NX_CODE(SHORT_STRUCT), "room for less than 48 bytes");
@@ -105,7 +105,7 @@ static void short_room_refused(nx_trial *trial, const void *with) {
 static void large_room(nx_trial *trial, const void *with) {
   (void)with;
   nx_room room;
-  nx_plugin_load(trial);
+  nx_plugin_negotiate(trial);
   nx_expect_code(report_into(trial, &room, LARGE_ROOM), NX_CODE(OK), "room for 96 bytes, as a newer host has it");
   long at = nx_room_overrun(&room);
   NX_EXPECT(at < 0, "wrote byte %ld of a report whose room is 96", at);
@@ -115,7 +115,7 @@ static void large_room(nx_trial *trial, const void *with) {
 static void exact_memory(nx_trial *trial, const void *with) {
   (void)with;
   const NxmemUnloadReport report = blank();
-  nx_plugin_load(trial);
+  nx_plugin_negotiate(trial);
   void *exact = nx_guarded(&report, sizeof report, 1);
   nx_enter("NxmemQueryUnloadReadiness with no byte behind the report");
   nx_expect_code(trial->unload(exact).code, NX_CODE(OK), "a report of its exact size");
@@ -146,7 +146,7 @@ static void from_threads(nx_trial *trial, const void *with) {
   }
 
 static const nx_rule RULES[] = {
-    UNL("NX-UNL-001", "NxmemQueryUnloadReadiness answers OK", "Unload report", "NX-MOD-004", reports),
+    UNL("NX-UNL-001", "NxmemQueryUnloadReadiness answers OK", "Unload report", "NX-NEG-001", reports),
     UNL("NX-UNL-002", "All five counts are written", "Unload report", "NX-UNL-001", report_is_written),
     UNL("NX-UNL-003", "The report says in struct_size that all of its 48 bytes were written", "Sizes", "NX-UNL-001",
         says_its_size),

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* One per child; set before any check runs. */
@@ -17,6 +18,12 @@ static nx_board *board;
 /* Threads name their steps too. A leaf; no plugin code runs under it. */
 static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
 
+uint64_t nx_now_us(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
 void nx_enter(const char *format, ...) {
   va_list words;
   va_start(words, format);
@@ -24,7 +31,7 @@ void nx_enter(const char *format, ...) {
   vsnprintf(board->step, sizeof board->step, format, words);
   pthread_mutex_unlock(&writing);
   va_end(words);
-  atomic_fetch_add(&board->step_count, 1);
+  atomic_store(&board->step_began_us, nx_now_us());
 }
 
 void nx_seen(const char *format, ...) {

@@ -16,7 +16,7 @@ enum { NX_FACTORIES = 64 };
 
 /* Shared by parent and child. The plugin can reach it: the parent bounds and escapes what it reads. */
 typedef struct nx_board {
-  _Atomic uint64_t step_count; /* a change means that a step began */
+  _Atomic uint64_t step_began_us; /* monotonic */
   char step[NX_STEP_BYTES];
   uint32_t ruling; /* meaningful when the child exits with NX_CHILD_RULED */
   char evidence[NX_EVIDENCE_BYTES];
@@ -50,6 +50,8 @@ typedef struct nx_trial {
 /* ---- What a check says ------------------------------------------------------------------------------------------ */
 
 #define NX_PRINTF(at, first) __attribute__((format(printf, at, first)))
+
+uint64_t nx_now_us(void);
 
 /* Name the step that is being entered; restarts the clock. */
 void nx_enter(const char *format, ...) NX_PRINTF(1, 2);
