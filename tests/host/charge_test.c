@@ -230,10 +230,11 @@ typedef struct settle_row {
   nx_modes modes;
   void (*inside)(nx_play_slot slot);
   uint64_t asked;
+  int settled; /* in the end the books are exact */
 } settle_row;
 
-static const settle_row settle_rows[] = {{"a commit while the last one asks", 0, commit_while_settling, 2},
-                                         {"a commit whenever the last one asks", 0, commit_whenever_settling, 4}};
+static const settle_row settle_rows[] = {{"a commit while the last one asks", 0, commit_while_settling, 2, 1},
+                                         {"a commit whenever the last one asks", 0, commit_whenever_settling, 4, 0}};
 
 static void test_settling(void **state) {
   const nx_case *c = *state;
@@ -248,6 +249,7 @@ static void test_settling(void **state) {
   play.inside = NULL;
   assert_int_equal(nx_play_calls(NX_PLAY_COMMITTED), row->asked);
   assert_true(nx_charged(stage.allocator) >= nx_play_mapped()); /* never too little */
+  if (row->settled) assert_int_equal(nx_charged(stage.allocator), nx_play_mapped());
   play.commit_code = NXMEM_STATUS_OK;
   play.half_commit = 0;
   nx_must_release(stage.allocator, block_inside); /* and nobody is left in it */

@@ -20,7 +20,38 @@
 static int starved;
 void *__real_calloc(size_t count, size_t bytes);
 void *__wrap_calloc(size_t count, size_t bytes);
-void *__wrap_calloc(size_t count, size_t bytes) { return starved ? NULL : __real_calloc(count, bytes); }
+void __real_free(void *block);
+void __wrap_free(void *block);
+
+/* What was allocated while `watched` was on, until it is freed. */
+enum { WATCHED = 16 };
+static int watched;
+static void *kept[WATCHED];
+
+static void note(void *from, void *to) {
+  for (int i = 0; i < WATCHED; i++) {
+    if (kept[i] != from) continue;
+    kept[i] = to;
+    return;
+  }
+}
+
+static int still_kept(void) {
+  int n = 0;
+  for (int i = 0; i < WATCHED; i++) n += kept[i] != NULL;
+  return n;
+}
+
+void *__wrap_calloc(size_t count, size_t bytes) {
+  void *made = starved ? NULL : __real_calloc(count, bytes);
+  if (watched && made != NULL) note(NULL, made);
+  return made;
+}
+
+void __wrap_free(void *block) {
+  if (block != NULL) note(block, NULL);
+  __real_free(block);
+}
 
 /* ---- Ways in ----------------------------------------------------------------------------------------------------- */
 
@@ -273,6 +304,20 @@ static void test_starved(void **state) {
   end(&stage);
 }
 
+/* The list goes with its host: its head and each page of it. */
+static void test_freed(void **state) {
+  const nx_case *c = *state;
+  nx_puppet_reset();
+  nx_stage stage = nx_stage_set(c->mode);
+  nx_must_release(stage.allocator, nx_must_allocate(stage.allocator, 64, 8)); /* one record there is */
+  watched = 1;
+  fill(&stage, 1, 600);
+  watched = 0;
+  assert_int_equal(still_kept(), 4);
+  end(&stage);
+  assert_int_equal(still_kept(), 0);
+}
+
 static void test_arguments(void **state) {
   const nx_case *c = *state;
   nxmem_quarantined out[1];
@@ -290,6 +335,7 @@ static void test_arguments(void **state) {
 #define ONE(name, test) static const nx_row_head name##_rows[] = {{test, NX_BOTH_MODES}}
 ONE(hosts, "two hosts");
 ONE(starved, "a host without memory");
+ONE(freed, "a list that goes with its host");
 ONE(argument, "a list without arguments");
 static const nx_row_head bound_rows[] = {{"more than are listed", NX_GUARDED_ONLY}};
 
@@ -301,6 +347,7 @@ int main(void) {
   nx_suite_modes(&suite, ROWS(bound_rows), test_bound);
   nx_suite_modes(&suite, ROWS(hosts_rows), test_two_hosts);
   nx_suite_modes(&suite, ROWS(starved_rows), test_starved);
+  nx_suite_modes(&suite, ROWS(freed_rows), test_freed);
   nx_suite_modes(&suite, ROWS(argument_rows), test_arguments);
   return nx_suite_run(&suite, "host_quarantine");
 }

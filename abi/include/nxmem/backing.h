@@ -121,22 +121,11 @@ typedef struct nxmem_credit {
 
 /*@ requires out_writable: \valid(out);
     assigns *out;
+    ensures unknown: out->unknown == (reported == 0xFFFFFFFFFFFFFFFF ? 1 : 0);
+    ensures nothing: reported == 0xFFFFFFFFFFFFFFFF ==> out->credited == 0 && out->excess == 0;
+    ensures credited: reported != 0xFFFFFFFFFFFFFFFF ==> out->credited == (reported < charged ? reported : charged);
     ensures charge_is_split: out->credited + out->left == charged;
-    behavior unwritten:
-      assumes nothing_said: reported == 0xFFFFFFFFFFFFFFFF;
-      ensures nothing: out->credited == 0 && out->excess == 0;
-      ensures unknown: out->unknown == 1;
-    behavior within:
-      assumes believable: reported <= charged && reported != 0xFFFFFFFFFFFFFFFF;
-      ensures exact: out->credited == reported && out->excess == 0;
-      ensures known: out->unknown == 0;
-    behavior beyond:
-      assumes more: reported > charged && reported != 0xFFFFFFFFFFFFFFFF;
-      ensures all: out->credited == charged;
-      ensures rest: out->excess == reported - charged;
-      ensures known: out->unknown == 0;
-    complete behaviors;
-    disjoint behaviors; */
+    ensures report_is_split: reported != 0xFFFFFFFFFFFFFFFF ==> out->credited + out->excess == reported; */
 void nxmem_settle_decommit(uint64_t reported, uint64_t charged, nxmem_credit *out);
 
 /*

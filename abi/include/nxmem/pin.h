@@ -25,8 +25,6 @@ enum { NXMEM_PINS_MAX = 0x7FFFFF };
 /* clang-format off */
 #define NX_WORD_PINS(w) ((w) / 256 % 8388608)
 #define NX_WORD_MET(w) ((w) / 2147483648 % 2)
-#define NX_WORD_OF(generation, met, pins, state) \
-  ((generation)*NX_TWO_32 + (met)*2147483648 + (pins)*256 + (state))
 /* clang-format on */
 #endif
 /*@ assigns \nothing;
