@@ -161,7 +161,10 @@ static void shares_a_prefix(scene *s) {
   assert_report(&s->p, 1u, 2u, 2u, 1u, 0u);
   drop_prefix(s->table, &prefix);
   assert_report(&s->p, 1u, 2u, 2u, 0u, 0u);
-  assert_string_equal((const char *)b.ptr, "once"); /* the views keep it */
+  assert_string_equal((const char *)b.ptr, "once"); /* the views keep it, but not its handle */
+  NxmemSharedPrefixCommitInfo info;
+  assert_status(share(s->table, &prefix, &b, 2u * G, &info), NXMEM_STATUS_UNKNOWN_ALLOCATION);
+  assert_status(s->sharing->retain_shared_prefix(s->sharing->ctx, &prefix), NXMEM_STATUS_UNKNOWN_ALLOCATION);
   assert_int_equal(give_back(s->table, &a), 2u * G);
   assert_int_equal(decommit(s->table, &b, 0u, G), G);
   assert_report(&s->p, 1u, 1u, 1u, 0u, 0u);
