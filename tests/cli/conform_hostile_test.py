@@ -17,7 +17,9 @@ WORKERS = 2
 # They keep the contract: odd, old, ahead, or with slots that are NULL.
 HONEST = dict.fromkeys([
     "eager", "lazy", "legacy-1-0", "guard-page-table", "poisoned-tail", "ahead", "ahead-of-host", "undeclared-slot",
-    "drip", "backing-without-slots", "backing-ahead", "sharing-without-slots"], "")
+    "drip", "backing-without-slots", "backing-ahead", "sharing-without-slots", "minor-endless",
+    # At minor 0 its 120 bytes are enough, and part of a slot behind them is none.
+    *(f"size-{size}" for size in range(120, 128))], "")
 
 # They call the host without a look at how long its table of callbacks is; nothing else is wrong.
 UNLOOKED = dict.fromkeys(["callback-probe", "reentrant", "calls-in-open", "asks-on-thread"], "NX-OPN-012")
@@ -35,7 +37,11 @@ TABLES = {
     "short-sharing": "NX-TAB-012", "lying-sharing": "NX-TAB-012",
     # Its table does not declare what its open serves when it is required.
     "undeclared-sharing": "NX-TAB-010 NX-OPN-006",
-    "self-retaining": "NX-OPN-014"}
+    "self-retaining": "NX-OPN-014",
+    **dict.fromkeys(["size-0", "size-4", "size-7", "size-8", "size-119", "size-127-minor-1"], "NX-TAB-002"),
+    "size-endless": "NX-TAB-003",
+    # Every slot stands somewhere else.
+    "old-layout": "NX-TAB-004 NX-TAB-009 NX-TAB-013"}
 
 ANSWERS = {
     "allocate-refuses": "NX-ALC-001", "null-address": "NX-ALC-002", "misaligned-address": "NX-ALC-003",
@@ -43,7 +49,31 @@ ANSWERS = {
     "same-address-twice": "NX-ALC-003",
     "wrapping-address": "NX-ALC-004", "huge-numbers": "NX-ALC-005", "deallocate-refuses": "NX-DEA-001",
     "over-refund": "NX-DEA-003", "status-quarantined": "NX-STR-001", "future-state": "NX-STR-002",
-    "no-outcome": "NX-STR-002", "quarantining": "NX-STR-003", "failed-release": "NX-STR-003"}
+    "no-outcome": "NX-STR-002", "quarantining": "NX-STR-003", "failed-release": "NX-STR-003",
+    "unknown-status": "NX-ALC-001", "endless-message": "NX-ALC-001", "result-silent": "NX-ALC-002",
+    "total-beyond": "NX-ALC-005", "overlapping-inside": "NX-ALC-008", "overlapping-around": "NX-ALC-008",
+    # They do not look whether an id is live either.
+    "overlapping-end": "NX-ALC-008 NX-ALC-039", "overlapping-start": "NX-ALC-008 NX-ALC-039",
+    "address-of-sibling": "NX-ALC-042", "deallocate-quarantines": "NX-DEA-001", "deallocate-silent": "NX-DEA-002",
+    "over-refund-double": "NX-DEA-003", "release-contradicts": "NX-STR-001", "release-refuses": "NX-STR-001",
+    "reissues-quarantined": "NX-STR-003", "release-endless-message": "NX-STR-003",
+    "release-over-refunds": "NX-STR-005", "release-huge": "NX-STR-004 NX-STR-005 NX-STR-006"}
+
+ANYTHING = None
+
+# The end of the process, of a thread, or of patience.
+FATAL = {
+    **dict.fromkeys(["crashes-in-open", "exits-in-open", "hangs-in-open"], "NX-TAB-001"),
+    **dict.fromkeys(["crashes-in-allocate", "aborts-in-allocate", "exits-in-allocate", "hangs-in-allocate"],
+                    "NX-ALC-001"),
+    "crashes-in-deallocate": "NX-DEA-001", "hangs-in-drain": "NX-DEF-007 NX-DEF-041",
+    # Wherever an allocator is closed.
+    "crashes-in-release": "NX-OPN-005 NX-OPN-006 NX-OPN-007 NX-OPN-008 NX-OPN-009 NX-OPN-010 NX-OPN-011 NX-OPN-012 "
+                          "NX-OPN-013 NX-OPN-014 NX-OPN-016 NX-OPN-017 NX-ALC-012 NX-CBK-004 NX-CBK-005 NX-CBK-006",
+    # What lies behind a result is another part of the caller's memory.
+    "scribbles-past-result": ("NX-ALC-038", ANYTHING),
+    "grows": "", "loses-count": "NX-ALC-010", "one-at-a-time": "NX-THR-001",
+    "locks-across-callback": "NX-OPN-012 NX-THR-004"}
 
 CALLBACKS = {
     "calls-host": "NX-OPN-012 NX-CBK-004", "callback-after-drop": "NX-CBK-006",
@@ -96,8 +126,6 @@ SHARING = {
     "share-charges-twice": "NX-SHM-007 NX-SHM-008", "share-nothing": "NX-SHM-007 NX-SHM-009",
     **dict.fromkeys(["incremental-huge", "incremental-silent", "incremental-refused"], "NX-SHM-008")}
 
-ANYTHING = None
-
 # Another thread rewrites what the host reads: which rules see it depends on the moment, that one of them does not.
 RACING = {
     "flipping-table": ("NX-OPN-017", "NX-TAB-002 NX-TAB-003"),
@@ -109,7 +137,7 @@ RACING = {
     "writes-on-result": ("NX-ALC-041", ANYTHING),
     "writes-on-outcome": ("NX-STR-013", ANYTHING)}
 
-MECHANISMS = {**HONEST, **UNLOOKED, **TABLES, **ANSWERS, **CALLBACKS, **QUEUES, **BACKING, **SHARING, **RACING}
+MECHANISMS = {**HONEST, **UNLOOKED, **TABLES, **ANSWERS, **CALLBACKS, **QUEUES, **BACKING, **SHARING, **FATAL, **RACING}
 
 # libnxmem_fault_NAME.so: what fails of the module, and of its mechanism. Every one of them wants room for 64 factories,
 # and so breaks NX-ENU-007 beside its own rule.
@@ -129,14 +157,21 @@ FAULTS = {
     "no-report": "NX-UNL-002 NX-UNL-005 NX-UNL-007", "short-report": "NX-UNL-003", "failing-report": "NX-UNL-001",
     "report-holds": "NX-UNL-004",
     "missing-export-negotiate": "NX-MOD-002", "missing-export-factories": "NX-MOD-003",
-    "missing-export-unload": "NX-MOD-004", "resident": "NX-MOD-005 NX-MOD-006"}
+    "missing-export-unload": "NX-MOD-004",
+    **dict.fromkeys(["resident", "gnu-unique", "calls-host-at-load", "crashes-at-unload"], "NX-MOD-005 NX-MOD-006"),
+    **dict.fromkeys(["crashes-at-load", "exits-at-load", "hangs-at-load"], "NX-MOD-001"),
+    **dict.fromkeys(["crashes-in-enumerate", "hangs-in-enumerate", "count-endless"], "NX-ENU-001"),
+    "count-none": "NX-ENU-002 NX-ENU-005", "minor-endless": "NX-NEG-004", "lingering-thread": "NX-MOD-008",
+    "crashes-in-report": "NX-UNL-001", "report-holds-capabilities": "NX-UNL-004", "report-holds-queued": "NX-UNL-004",
+    "report-holds-allocations": "NX-UNL-004 NX-ALC-010", "report-holds-allocators": "NX-UNL-004 NX-OPN-014",
+    "report-huge": "NX-UNL-004 NX-OPN-014 NX-ALC-010", "report-zero": "NX-OPN-014 NX-ALC-010"}
 WANTS_ROOM = "NX-ENU-007"
 ONE_MECHANISM = {"too-many": "eager-01"}
 
 
 def judged(path, report, *args):
     """What failed, by mechanism; None: of the module."""
-    command = [Setting.nxmem, "conform", path, "--cycles", "0", "--json", report, *args]
+    command = [Setting.nxmem, "conform", path, "--cycles", "0", "--timeout", "2", "--json", report, *args]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           timeout=LIMIT_SECONDS, env=environment())
     assert done.returncode in (0, 1), f"exit {done.returncode}: {done.stderr.decode(errors='replace')}"
@@ -210,9 +245,16 @@ def expect_fault(found, expected):
     expect(rules - {WANTS_ROOM}, expected)
 
 
+def growth():
+    """What only many cycles show."""
+    found = judged(plugin("scripted_fatal"), scratch("grows.json"), "--mechanism", "grows", "--rule", "NX-GRO-002",
+                   "--cycles", "10000")
+    equal(found["grows"], {"NX-GRO-002"})
+
+
 def make_rows():
     pool = concurrent.futures.ThreadPoolExecutor(WORKERS)
-    return [*scripted_rows(pool), *fault_rows(pool)]
+    return [*scripted_rows(pool), *fault_rows(pool), ("grows, over 10,000 cycles", growth)]
 
 
 if __name__ == "__main__":

@@ -63,6 +63,15 @@ def failures(done):
                      if line.startswith(("  fail", "  could not run")))
 
 
+def help_names_every_option():
+    done = conform("--help")
+    equal(done.returncode, 0)
+    for word in ("--mechanism", "--rule", "--timeout", "--cycles", "--json", "--junit", "--sarif", "--list",
+                 "--explain", "Exit codes"):
+        assert word.encode() in done.stdout, f"{word} is not in the help"
+    assert b"conform FILE" in nxmem("--help").stdout
+
+
 # ---- Rules ------------------------------------------------------------------------------------------------------
 
 def listed():
@@ -254,9 +263,10 @@ def device_plugin():
 
 def rows():
     yield from ((f"wrong: {name}", wrong(args)) for name, args in WRONG)
+    yield "help", help_names_every_option
     yield "minimal passes whole", passes_whole(lambda: plugin("minimal"))
-    yield "lazy passes whole", passes_whole(lambda: plugin("scripted"), "--mechanism", "lazy", "--cycles", "0")
-    yield "eager passes whole", passes_whole(lambda: plugin("scripted"), "--mechanism", "eager", "--cycles", "0")
+    yield "lazy passes whole", passes_whole(lambda: plugin("scripted"), "--mechanism", "lazy")
+    yield "eager passes whole", passes_whole(lambda: plugin("scripted"), "--mechanism", "eager")
     yield "memory of a device is never touched", passes_whole(device_plugin, "--cycles", "0")
     yield "--list names each rule once", list_names_each_once
     yield "--explain knows each rule", explain_knows_each
