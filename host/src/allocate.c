@@ -28,7 +28,7 @@ typedef struct asking {
  * An OK that is not accepted, and nothing of it charged: what the plugin keeps is counted as quarantined. Its record goes: no caller ever had its handle, and a
  * plugin must not be able to fill the host's tables with lies.
  */
-static void undo(nx_allocator *a, nx_allocation *record, int hand_back, uint32_t reason) {
+static NX_APART void undo(nx_allocator *a, nx_allocation *record, int hand_back, uint32_t reason) {
   nx_release_answer answer = {.fate = NXMEM_FATE_QUARANTINED, .residual = NXMEM_UNWRITTEN_COUNT};
   if (hand_back) nx_release_ask(a, record, &answer);
   if (nxmem_final_fate(answer.fate) == NXMEM_FATE_QUARANTINED) {
@@ -39,8 +39,8 @@ static void undo(nx_allocator *a, nx_allocation *record, int hand_back, uint32_t
 }
 
 /* NULL and what overlaps is never handed back: that would free another owner's memory. The others are, once. */
-static nxmem_result refuse(nx_allocator *a, nx_allocation *record, nxmem_verdict v, uint64_t bytes,
-                           nxmem_error *error) {
+static NX_APART nxmem_result refuse(nx_allocator *a, nx_allocation *record, nxmem_verdict v, uint64_t bytes,
+                                    nxmem_error *error) {
   nx_violation(a, v);
   undo(a, record, nxmem_may_hand_back(v.reason), v.reason);
   return nx_fail_in(error, NXMEM_ERR_CONTRACT, v, (nx_context){.record = NX_RECORD_RESULT},
@@ -119,7 +119,7 @@ static nxmem_result allocate_entered(nx_allocator *a, nxmem_allocator owner, con
   return allocate_into(a, record, asked, out, error);
 }
 
-static nxmem_result check_committed(const nx_allocator *a, const asking *asked, nxmem_error *error) {
+static NX_APART nxmem_result check_committed(const nx_allocator *a, const asking *asked, nxmem_error *error) {
   const int there = nx_backing_of(a)->allocate_committed != NULL;
   const nxmem_result r = nx_need_slot(there, "allocate", "virtual_backing.allocate_committed", error);
   if (r != NXMEM_OK) return r;
@@ -127,8 +127,8 @@ static nxmem_result check_committed(const nx_allocator *a, const asking *asked, 
                          error);
 }
 
-nxmem_result nxmem_allocate(nxmem_allocator allocator, uint64_t bytes, uint64_t align,
-                            const nxmem_allocate_options *options, nxmem_allocation *out, nxmem_error *error) {
+NX_HOT nxmem_result nxmem_allocate(nxmem_allocator allocator, uint64_t bytes, uint64_t align,
+                                   const nxmem_allocate_options *options, nxmem_allocation *out, nxmem_error *error) {
   if (out == NULL) return nx_fail(error, NXMEM_ERR_INVALID_ARGUMENT, "allocate: out is NULL");
   const nxmem_verdict v = nxmem_check_alloc_request(bytes, align);
   if (v.reason != NXMEM_REASON_NONE) return nx_fail_verdict(error, nx_result_of(v), v, "allocate");

@@ -50,7 +50,7 @@ static int take_spare(purse p, uint64_t bytes) {
 }
 
 /* All of them back to the total: what is judged next is judged exactly, as far as this stripe goes. */
-static void give_spare_back(purse p) {
+static NX_APART void give_spare_back(purse p) {
   uint64_t spare = get(p.spare);
   if (spare == 0u) return;
   if (p.shared)
@@ -100,8 +100,8 @@ static nxmem_verdict judge(const NxmemAllocResult *result, nx_allocation *record
 }
 
 /* Another thread may use up the room between judgement and charge: then the judgement is made again. */
-static nxmem_verdict charge_total(purse owned, purse mapped, nx_allocation *record, uint64_t align,
-                                  const NxmemAllocResult *result) {
+static NX_APART nxmem_verdict charge_total(purse owned, purse mapped, nx_allocation *record, uint64_t align,
+                                           const NxmemAllocResult *result) {
   give_spare_back(owned);
   give_spare_back(mapped);
   for (;;) {

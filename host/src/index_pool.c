@@ -13,12 +13,6 @@
 
 static _Atomic uint32_t *link_of(void *node) { return node; }
 
-void *nx_pool_node(nx_pool *pool, uint32_t reference) {
-  const uint32_t at = reference - 1u;
-  unsigned char *chunk = atomic_load_explicit(&pool->chunks[at / NX_POOL_CHUNK], memory_order_acquire);
-  return chunk + (size_t)NX_NODE_BYTES * (at % NX_POOL_CHUNK);
-}
-
 void *nx_pool_at(nx_pool *pool, uint32_t reference) {
   if (reference == 0u || reference > atomic_load_explicit(&pool->count, memory_order_acquire)) return NULL;
   return nx_pool_node(pool, reference);

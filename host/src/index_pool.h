@@ -3,6 +3,7 @@
 #define NX_INDEX_POOL_H
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum { NX_NODE_BYTES = 64, NX_POOL_CHUNK = 1024, NX_POOL_CHUNKS_MAX = 1 << 16 };
@@ -19,7 +20,11 @@ uint32_t nx_pool_take(nx_pool *pool);
 void nx_pool_give(nx_pool *pool, uint32_t reference);
 
 /* A node that is in use, by its reference. */
-void *nx_pool_node(nx_pool *pool, uint32_t reference);
+static inline void *nx_pool_node(nx_pool *pool, uint32_t reference) {
+  const uint32_t at = reference - 1u;
+  unsigned char *chunk = atomic_load_explicit(&pool->chunks[at / NX_POOL_CHUNK], memory_order_acquire);
+  return chunk + (size_t)NX_NODE_BYTES * (at % NX_POOL_CHUNK);
+}
 
 /* NULL for 0 and for what was never made. [any-thread] */
 void *nx_pool_at(nx_pool *pool, uint32_t reference);

@@ -9,6 +9,7 @@
 #include "index_cells.h"
 #include "index_pool.h"
 #include "nxmem/overlap.h"
+#include "slots.h"
 
 enum { SPANS = 10 };
 
@@ -75,7 +76,7 @@ static uint32_t take_node(nx_cell_key key) {
   return reference;
 }
 
-static uint32_t make(nx_shard *shard, uint64_t hash, nx_cell_key key) {
+static NX_APART uint32_t make(nx_shard *shard, uint64_t hash, nx_cell_key key) {
   if (!nx_shard_make_room(shard, &chain)) return 0u;
   const uint32_t reference = take_node(key);
   if (reference == 0u) return 0u;
@@ -91,8 +92,7 @@ static uint32_t make(nx_shard *shard, uint64_t hash, nx_cell_key key) {
 }
 
 /* The one that made room for it goes, unless it holds something again. */
-static void keep_empty(nx_shard *shard, uint32_t reference) {
-  if (at(reference)->kept) return;
+static NX_APART void keep_empty(nx_shard *shard, uint32_t reference) {
   at(reference)->kept = 1u;
   const uint32_t gone = nx_shard_keep_empty(shard, reference);
   if (gone == 0u) return;
@@ -188,7 +188,7 @@ void nx_small_drop(nx_space *space, uint64_t cell, nx_bytes range) {
   if (reference != 0u) {
     small_node *node = at(reference);
     remove_span(node, span_in(cell, range));
-    if (node->used == 0u && node->more == 0u) keep_empty(shard, reference);
+    if (node->used == 0u && node->more == 0u && !node->kept) keep_empty(shard, reference);
   }
   nx_shard_unlock(shard);
 }

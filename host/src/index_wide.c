@@ -9,6 +9,7 @@
 #include "index_cells.h"
 #include "index_pool.h"
 #include "nxmem/range.h"
+#include "slots.h"
 
 enum { WORDS = 7, BIT_WORDS = NX_FAN_OUT / 64, PACKED_TIERS = 2, STEPS_BEFORE_A_LOOK = 64 };
 
@@ -254,7 +255,8 @@ static void remove_range(wide_node *owner, uint32_t tier, uint64_t cell, nx_byte
 
 /* ---- For the index -------------------------------------------------------------------------------------------------- */
 
-nx_put nx_wide_put(nx_space *space, uint32_t tier, uint64_t cell, nx_bytes range, uint32_t *tiers, nx_bytes *other) {
+NX_APART nx_put nx_wide_put(nx_space *space, uint32_t tier, uint64_t cell, nx_bytes range, uint32_t *tiers,
+                            nx_bytes *other) {
   const nx_cell_key key = {cell, space->id};
   const uint64_t hash = nx_cell_hash(key);
   nx_shard *shard = shard_of(tier, hash);
@@ -274,7 +276,7 @@ nx_put nx_wide_put(nx_space *space, uint32_t tier, uint64_t cell, nx_bytes range
   return result;
 }
 
-void nx_wide_drop(nx_space *space, uint32_t tier, uint64_t cell, nx_bytes range) {
+NX_APART void nx_wide_drop(nx_space *space, uint32_t tier, uint64_t cell, nx_bytes range) {
   const nx_cell_key key = {cell, space->id};
   const uint64_t hash = nx_cell_hash(key);
   nx_shard *shard = shard_of(tier, hash);

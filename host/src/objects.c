@@ -24,8 +24,8 @@
 nx_table nx_hosts = NX_TABLE(nx_host, 3);
 nx_table nx_modules = NX_TABLE(nx_module, 5);
 nx_table nx_plugins = NX_TABLE(nx_plugin, 8);
-nx_table nx_allocators = NX_TABLE(nx_allocator, 6);
-nx_table nx_allocations = NX_TABLE_CACHED(nx_allocation, 14);
+nx_table nx_allocators = NX_TABLE(nx_allocator, NX_ALLOCATORS_SHIFT);
+nx_table nx_allocations = NX_TABLE_CACHED(nx_allocation, NX_ALLOCATIONS_SHIFT);
 
 _Static_assert(sizeof(nx_allocation) == 48, "what a live allocation takes");
 
@@ -158,9 +158,9 @@ static nxmem_result refuse_allocator(nx_allocator *a, nxmem_allocator handle, nx
   return refuse(nxmem_check_lost_claim(atomic_load(&a->slot.word), handle.id), "allocator", error);
 }
 
-nxmem_result nx_allocator_enter(nxmem_allocator handle, nx_allocator **out, nxmem_error *error) {
+static NX_APART nxmem_result enter_slowly(nxmem_allocator handle, nx_allocator **out, nxmem_error *error) {
   if (nx_is_forked()) return forked(error);
-  nx_allocator *allocator = (nx_allocator *)(void *)nx_table_find(&nx_allocators, handle.id);
+  nx_allocator *allocator = nx_allocator_of(handle.id);
   if (allocator == NULL) return unknown("allocator", error);
   if (!nxmem_is_claimable(atomic_load(&allocator->slot.word), handle.id))
     return refuse_allocator(allocator, handle, error);
@@ -171,4 +171,22 @@ nxmem_result nx_allocator_enter(nxmem_allocator handle, nx_allocator **out, nxme
   }
   nx_allocator_leave(allocator);
   return refuse_allocator(allocator, handle, error);
+}
+
+/* The same, where nothing is out of the ordinary: an exclusive stripe, a barrier that works, an allocator that is open. */
+nxmem_result nx_allocator_enter(nxmem_allocator handle, nx_allocator **out, nxmem_error *error) {
+  const nx_thread *thread = nx_thread_current;
+  nx_allocator *allocator = nx_allocator_of(handle.id);
+  if (thread == NULL || allocator == NULL || thread->stripe == NX_SHARED_STRIPE || nx_is_forked() ||
+      !atomic_load_explicit(&barrier_works, memory_order_relaxed) ||
+      !nxmem_is_claimable(atomic_load(&allocator->slot.word), handle.id))
+    return enter_slowly(handle, out, error);
+  nx_counter *inside = &allocator->stripes[thread->stripe].inside;
+  const uint64_t before = atomic_load_explicit(inside, memory_order_relaxed);
+  atomic_store_explicit(inside, before + 1u, memory_order_relaxed);
+  atomic_signal_fence(memory_order_seq_cst);
+  *out = allocator;
+  if (nxmem_is_claimable(atomic_load(&allocator->slot.word), handle.id)) return NXMEM_OK;
+  atomic_store_explicit(inside, before, memory_order_release);
+  return enter_slowly(handle, out, error);
 }

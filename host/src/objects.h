@@ -159,6 +159,16 @@ extern nx_table nx_plugins;
 extern nx_table nx_allocators;
 extern nx_table nx_allocations;
 
+enum { NX_ALLOCATORS_SHIFT = 6, NX_ALLOCATIONS_SHIFT = 14 };
+
+/* What a handle names by its index, or NULL; its generation is the caller's to check. [any-thread] */
+static inline nx_allocator *nx_allocator_of(uint64_t handle) {
+  return nx_table_find_in(&nx_allocators, NX_ALLOCATORS_SHIFT, sizeof(nx_allocator), handle);
+}
+static inline nx_allocation *nx_allocation_of(uint64_t handle) {
+  return nx_table_find_in(&nx_allocations, NX_ALLOCATIONS_SHIFT, sizeof(nx_allocation), handle);
+}
+
 /* Once, before the first host: what closing needs of the kernel. [any-thread] */
 void nx_objects_prepare(void);
 

@@ -91,7 +91,7 @@ void nx_record_note(nx_allocation *record, nxmem_allocator owner, uint64_t bytes
   put(&record->mapped, 0);
 }
 
-static nxmem_result refuse_claim(const char *verb, nxmem_verdict v, nxmem_error *error) {
+static NX_APART nxmem_result refuse_claim(const char *verb, nxmem_verdict v, nxmem_error *error) {
   if (v.reason == NXMEM_REASON_TOO_MANY_USERS) return nx_fail_verdict(error, NXMEM_ERR_BUSY, v, "%s", verb);
   const nxmem_presence presence = nxmem_presence_of(v);
   if (presence == NXMEM_PRESENCE_LEAVING || presence == NXMEM_PRESENCE_LIVE)
@@ -107,7 +107,8 @@ static const char *mismatch_word(uint32_t reason) {
 }
 
 /* Where the slot was freed and taken again while it was compared, the words are another allocation's: it is the handle that is stale. */
-static nxmem_result refuse_named(const nx_naming *naming, nx_allocation *record, nxmem_verdict v, nxmem_error *error) {
+static NX_APART nxmem_result refuse_named(const nx_naming *naming, nx_allocation *record, nxmem_verdict v,
+                                          nxmem_error *error) {
   const char *verb = naming->verb;
   const uint64_t word = atomic_load(&record->slot.word), id = naming->allocation.id;
   if (!nxmem_same_generation(word, id)) return refuse_claim(verb, nxmem_check_claim(word, id), error);
@@ -135,9 +136,10 @@ static nxmem_verdict check_named(nx_allocation *record, const nx_naming *naming)
   return nxmem_check_named(&said, &books);
 }
 
-nxmem_result nx_record_claim(const nx_naming *naming, nxmem_slot_state to, nx_allocation **out, nxmem_error *error) {
+NX_HOT nxmem_result nx_record_claim(const nx_naming *naming, nxmem_slot_state to, nx_allocation **out,
+                                    nxmem_error *error) {
   const uint64_t id = naming->allocation.id;
-  nx_allocation *record = (nx_allocation *)(void *)nx_table_find(&nx_allocations, id);
+  nx_allocation *record = nx_allocation_of(id);
   if (record == NULL) return nx_fail(error, NXMEM_ERR_STALE_HANDLE, "%s: the handle was never issued", naming->verb);
   const uint64_t word = atomic_load(&record->slot.word);
   if (!nxmem_is_claimable(word, id)) return refuse_claim(naming->verb, nxmem_check_claim(word, id), error); /* R1 */
@@ -151,7 +153,7 @@ nxmem_result nx_record_claim(const nx_naming *naming, nxmem_slot_state to, nx_al
 
 nxmem_result nx_record_pin(const nx_naming *naming, nx_allocation **out, nxmem_error *error) {
   const uint64_t id = naming->allocation.id;
-  nx_allocation *record = (nx_allocation *)(void *)nx_table_find(&nx_allocations, id);
+  nx_allocation *record = nx_allocation_of(id);
   if (record == NULL) return nx_fail(error, NXMEM_ERR_STALE_HANDLE, "%s: the handle was never issued", naming->verb);
   uint64_t word = atomic_load(&record->slot.word);
   do {

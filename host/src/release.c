@@ -64,7 +64,7 @@ static nxmem_verdict over_refund(uint64_t reported, uint64_t charged) {
 }
 
 /* Its address is looked at again, unless it has another owner meanwhile: a violation. Without memory it stays as it is, and is not looked at. */
-static uint32_t keep_address(nx_allocator *a, nx_allocation *record) {
+static NX_APART uint32_t keep_address(nx_allocator *a, nx_allocation *record) {
   nxmem_verdict v;
   if (nx_guard_enter(a, record, &v) != NX_PUT_TAKEN) return NXMEM_REASON_NONE;
   nx_violation(a, v);
@@ -107,8 +107,8 @@ static const char *state_words(const nx_release_answer *answer) {
 }
 
 /* It says that it is still live: so it is, unless its address was handed out to somebody else meanwhile. */
-static nxmem_result still_live(nx_allocator *a, nx_allocation *record, const nx_release_answer *answer,
-                               nxmem_error *error) {
+static NX_APART nxmem_result still_live(nx_allocator *a, nx_allocation *record, const nx_release_answer *answer,
+                                        nxmem_error *error) {
   nxmem_verdict v;
   if (nx_guard_enter(a, record, &v) == NX_PUT_TAKEN) {
     nx_release_settle(a, record, answer); /* R4: counted there */
@@ -129,8 +129,8 @@ static nxmem_result release_claimed(nx_allocator *a, nx_allocation *record, nxme
   return nx_fail_status(error, NXMEM_ERR_QUARANTINED, &answer.status, "release: quarantined%s", state_words(&answer));
 }
 
-nxmem_result nxmem_release(nxmem_allocator allocator, nxmem_allocation allocation, const nxmem_release_options *options,
-                           nxmem_error *error) {
+NX_HOT nxmem_result nxmem_release(nxmem_allocator allocator, nxmem_allocation allocation,
+                                  const nxmem_release_options *options, nxmem_error *error) {
   nx_allocator *a = NULL;
   nxmem_result r = nx_allocator_enter(allocator, &a, error);
   if (r != NXMEM_OK) return r;

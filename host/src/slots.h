@@ -38,6 +38,23 @@ typedef struct nx_table {
 #define NX_TABLE_CACHED(type, shift) \
   { .object_bytes = sizeof(type), .alignment = _Alignof(type), .chunk_shift = (shift), .cached = 1 }
 
+/* Calls pass here: what it calls is compiled into it, where that can be. */
+#if defined(__GNUC__)
+#define NX_HOT __attribute__((flatten))
+#define NX_APART __attribute__((noinline, cold)) /* and this is not */
+#else
+#define NX_HOT
+#define NX_APART
+#endif
+
+/* nx_table_find for a table whose geometry the compiler knows. */
+static inline void *nx_table_find_in(nx_table *table, uint32_t chunk_shift, size_t object_bytes, uint64_t handle) {
+  const uint32_t index = (uint32_t)handle - 1u; /* of no slot: the highest, which no table has */
+  if (index >= atomic_load_explicit(&table->count, memory_order_acquire)) return NULL;
+  unsigned char *chunk = atomic_load_explicit(&table->chunks[index >> chunk_shift], memory_order_acquire);
+  return chunk + object_bytes * (index & ((1u << chunk_shift) - 1u));
+}
+
 /*
  * Take a free slot off the list: it is the caller's alone, and its word still says FREE, so that no lookup accepts it before its fields are
  * set. Then nx_slot_set(ALLOCATING) or LIVE shows it. NULL: no memory, or the table is full. [any-thread] [blocks: malloc]
@@ -48,10 +65,10 @@ nx_slot *nx_table_take(nx_table *table);
 void nx_table_give(nx_table *table, nx_slot *slot);
 
 /* Take up to `room` free slots off the shared list, or make them; 0 where there is neither. Their words say FREE. [any-thread] [blocks: malloc] */
-uint32_t nx_table_take_some(nx_table *table, nx_slot **out, uint32_t room);
+NX_APART uint32_t nx_table_take_some(nx_table *table, nx_slot **out, uint32_t room);
 
 /* Put free slots back on the shared list. [any-thread] */
-void nx_table_put_back(nx_table *table, nx_slot *const *slots, uint32_t count);
+NX_APART void nx_table_put_back(nx_table *table, nx_slot *const *slots, uint32_t count);
 
 /* The slot at an index that was once made, or NULL. [any-thread] */
 nx_slot *nx_table_at(nx_table *table, uint32_t index);

@@ -33,7 +33,7 @@ typedef struct nx_thread {
 extern _Thread_local nx_thread *nx_thread_current NX_INITIAL_EXEC;
 
 /* Set this thread up; without memory, or while it ends, it shares the last stripe and has no cache: from then on, so that what it counts in it counts out. */
-nx_thread *nx_thread_begin(void);
+NX_APART nx_thread *nx_thread_begin(void);
 
 static inline nx_thread *nx_thread_self(void) {
   nx_thread *thread = nx_thread_current;

@@ -52,16 +52,20 @@ void side_open_direct(side *s, const char *path, const char *mechanism) {
     side_die("direct", "open");
 }
 
-/* Different ones in each thread, and nothing that threads share. */
-static uint64_t next_id(void) {
+/*
+ * Ids like a host's, for a plugin may find blocks by them: a place in the lower half, each use of it counted in the upper. Places differ from thread to thread, so
+ * that threads share nothing.
+ */
+static uint64_t next_id(const side_block *block) {
   static _Atomic uint64_t threads;
-  static _Thread_local uint64_t id;
-  if (id == 0u) id = (atomic_fetch_add(&threads, 1u) + 1u) << 40;
-  return ++id;
+  static _Thread_local uint64_t place;
+  if (block->id != 0u) return block->id + (1ull << 32);
+  if (place == 0u) place = atomic_fetch_add(&threads, 1u) << 24;
+  return ++place;
 }
 
 void direct_allocate(side *s, side_block *out) {
-  out->id = next_id();
+  out->id = next_id(out);
   const NxmemAllocRequest request = {.struct_size = sizeof request,
                                      .mechanism_id = s->table->mechanism_id,
                                      .allocation_id = out->id,

@@ -12,6 +12,7 @@
 
 #include "nxmem.h"
 
+/* All zero before its first use; then the same block again and again is the same place. */
 typedef struct side_block {
   uint64_t id;
   void *ptr;

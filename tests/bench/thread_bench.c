@@ -37,8 +37,8 @@ static void pin(int processor) {
 static void run(side *s, int pairs) {
   const side_allocate allocate = allocate_of(s);
   const side_release release = release_of(s);
+  side_block block = {0, NULL};
   for (int i = 0; i < pairs; i++) {
-    side_block block;
     allocate(s, &block);
     release(s, &block);
   }
