@@ -219,9 +219,10 @@ static void commit_while_settling(nx_play_slot slot) {
   const NxmemByteRange other = {6 * G, G};
   results_inside[0] = nxmem_commit(stage_inside->allocator, block_inside, other, NULL);
 }
+static uint64_t later_granule;
 static void commit_whenever_settling(nx_play_slot slot) {
   if (slot != NX_PLAY_COMMITTED) return;
-  const NxmemByteRange other = {6 * G, G};
+  const NxmemByteRange other = {later_granule++ * G, G}; /* another one each time */
   results_inside[0] = nxmem_commit(stage_inside->allocator, block_inside, other, NULL);
 }
 
@@ -245,6 +246,7 @@ static void test_settling(void **state) {
   play.commit_code = NXMEM_STATUS_DEVICE_ERROR;
   play.half_commit = 1;
   play.inside = row->inside;
+  later_granule = 4;
   assert_int_equal(nxmem_commit(stage.allocator, block_inside, two, NULL), NXMEM_ERR_PLUGIN);
   play.inside = NULL;
   assert_int_equal(nx_play_calls(NX_PLAY_COMMITTED), row->asked);
@@ -253,6 +255,34 @@ static void test_settling(void **state) {
   play.commit_code = NXMEM_STATUS_OK;
   play.half_commit = 0;
   nx_must_release(stage.allocator, block_inside); /* and nobody is left in it */
+  nx_stage_strike(&stage);
+}
+
+/*
+ * A granule is taken away under a commit that counts on it, and once more behind it, before anybody asked: more comes back than is charged, and
+ * that is nobody's fault.
+ */
+static void take_away(nx_play_slot slot) {
+  if (slot != NX_PLAY_COMMIT && slot != NX_PLAY_COMMITTED) return;
+  if (slot == NX_PLAY_COMMITTED) play.inside = NULL;
+  const int which = slot == NX_PLAY_COMMITTED;
+  results_inside[which] = nxmem_decommit(stage_inside->allocator, block_inside, (NxmemByteRange){0, G}, NULL, NULL);
+}
+
+static void test_taken_away(void **state) {
+  const nx_case *c = *state;
+  nx_stage stage = set(c, 0);
+  stage_inside = &stage;
+  block_inside = nx_must_reserve(stage.allocator, 8 * G, 1);
+  play.inside = take_away;
+  assert_int_equal(nxmem_commit(stage.allocator, block_inside, (NxmemByteRange){0, G}, NULL), NXMEM_OK);
+  assert_int_equal(results_inside[0], NXMEM_OK);
+  assert_int_equal(results_inside[1], NXMEM_OK);
+  assert_int_equal(nx_play_calls(NX_PLAY_DECOMMIT), 2);
+  assert_int_equal(nx_play_mapped(), 0);
+  assert_int_equal(nx_charged(stage.allocator), 0);
+  assert_int_equal(violations(stage.host), 0);
+  nx_must_release(stage.allocator, block_inside);
   nx_stage_strike(&stage);
 }
 
@@ -353,6 +383,7 @@ static void test_threads(void **state) {
 #define ONE(name, test) static const nx_row_head name##_rows[] = {{test, NX_BOTH_MODES}}
 ONE(out, "a decommit whose count nobody asks for");
 ONE(commit, "a commit inside a commit");
+ONE(taken, "a granule taken away under a commit");
 ONE(enqueue, "a commit inside an enqueue");
 ONE(thread, "eight threads at two allocations");
 
@@ -364,6 +395,7 @@ int main(void) {
   nx_suite_modes(&suite, ROWS(out_rows), test_no_out);
   nx_suite_modes(&suite, ROWS(inside_rows), test_release_inside);
   nx_suite_modes(&suite, ROWS(commit_rows), test_commit_inside);
+  nx_suite_modes(&suite, ROWS(taken_rows), test_taken_away);
   nx_suite_modes(&suite, ROWS(enqueue_rows), test_commit_inside_enqueue);
   nx_suite_modes(&suite, ROWS(settle_rows), test_settling);
   nx_suite_modes(&suite, ROWS(thread_rows), test_threads);
