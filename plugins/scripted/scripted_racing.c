@@ -18,7 +18,7 @@
 
 enum { NOT_RUNNING = 0, RUNNING = 1, TOLD_TO_END = 2, ENDED = 3, STARTING = 4 };
 /* A race ends by itself: nobody may ever tell it to. In the host's memory it is short. REST is odd, so that it rests on either value. */
-enum { REST = 61, OWN_MILLISECONDS = 5000, THEIR_MILLISECONDS = 50 };
+enum { REST = 61, OWN_MILLISECONDS = 5000, THEIR_MILLISECONDS = 250 };
 
 typedef _Atomic uint32_t racing_word;
 
@@ -29,6 +29,7 @@ typedef struct race {
   uint32_t values[2];          /* the first is true */
   _Atomic uint64_t *neighbour; /* NULL: the record is the plugin's own */
   uint64_t neighbour_is;
+  atomic_int begun; /* the first write is done, or there will be none */
 } race;
 
 static int is_mine(const race *r) {
@@ -55,10 +56,12 @@ static void *flip(void *argument) {
   for (uint32_t i = 0u; goes_on(state) && is_mine(r); i++) {
     atomic_store(r->word, r->values[(i + 1u) % 2u]);
     nx_count(NX_PROBE_RACED_WRITES);
+    atomic_store(&r->begun, 1);
     if (i % REST != 0u) continue;
     if (now_ms() > until) break;
     sched_yield();
   }
+  atomic_store(&r->begun, 1);
   if (is_mine(r)) atomic_store(r->word, r->values[0]);
   int running = RUNNING;
   while (atomic_load(state) == STARTING) sched_yield();
@@ -66,15 +69,26 @@ static void *flip(void *argument) {
   return NULL;
 }
 
-/* 0 where a race is on already, or cannot be: then nothing is wrong. */
+static void set(race *r, const race *wanted) {
+  r->allocator = wanted->allocator;
+  r->word = wanted->word;
+  r->values[0] = wanted->values[0];
+  r->values[1] = wanted->values[1];
+  r->neighbour = wanted->neighbour;
+  r->neighbour_is = wanted->neighbour_is;
+  atomic_store(&r->begun, 0);
+}
+
+/* The race is on when this returns. 0 where another one is, or none can be: then nothing is wrong. */
 static int start(nx_allocator *allocator, const race *wanted) {
   int none = NOT_RUNNING;
   if (!atomic_compare_exchange_strong(&allocator->thread_state, &none, STARTING)) return 0;
   if (allocator->state == NULL) allocator->state = calloc(1u, sizeof(race));
   race *r = allocator->state;
-  if (r != NULL) *r = *wanted;
+  if (r != NULL) set(r, wanted);
   const int started = r != NULL && pthread_create(&allocator->thread, NULL, flip, r) == 0;
   atomic_store(&allocator->thread_state, started ? RUNNING : NOT_RUNNING);
+  while (started && atomic_load(&r->begun) == 0) sched_yield();
   return started;
 }
 
@@ -94,7 +108,7 @@ static void end(nx_allocator *allocator) {
 /* A size that is true and one that is too large: the table ends at its guard page whatever it says. */
 static void race_table(nx_allocator *allocator, uint32_t other_size) {
   NxmemAllocatorVtable *table = (NxmemAllocatorVtable *)(void *)allocator->table.bytes;
-  const race r = {allocator, (racing_word *)&table->struct_size, {NX_ALLOCATOR_BYTES, other_size}, NULL, 0u};
+  const race r = {allocator, (racing_word *)&table->struct_size, {NX_ALLOCATOR_BYTES, other_size}, NULL, 0u, 0};
   (void)start(allocator, &r);
 }
 
@@ -108,7 +122,7 @@ static void retire_racing(nx_allocator *allocator, nx_block *block, size_t field
   NxmemReleaseCompletion completion = nx_completion_of(allocator, block);
   uint32_t value;
   memcpy(&value, (const uint8_t *)&completion + field, sizeof value);
-  const race r = {allocator, (racing_word *)(void *)((uint8_t *)&completion + field), {value, wrong}, NULL, 0u};
+  const race r = {allocator, (racing_word *)(void *)((uint8_t *)&completion + field), {value, wrong}, NULL, 0u, 0};
   const int racing = start(allocator, &r);
   const NxmemStatus told = nx_tell(allocator, &completion);
   if (racing) end(allocator);
@@ -140,7 +154,7 @@ static NxmemStatus allocate_flipping_request(void *ctx, const NxmemAllocRequest 
   if (done.code != NXMEM_STATUS_OK || allocator->callbacks == NULL) return done;
   NxmemReclaimRequest asked = nx_reclaim_request(allocator, request->bytes);
   uint64_t reclaimed = UINT64_MAX;
-  const race r = {allocator, (racing_word *)&asked.struct_size, {sizeof asked, 8u}, NULL, 0u};
+  const race r = {allocator, (racing_word *)&asked.struct_size, {sizeof asked, 8u}, NULL, 0u, 0};
   const int racing = start(allocator, &r);
   (void)nx_call_reclaim(allocator->callbacks, allocator->host_ctx, &asked, &reclaimed);
   if (racing) end(allocator);
@@ -157,7 +171,8 @@ static NxmemStatus allocate_writing_on(void *ctx, const NxmemAllocRequest *reque
                   (racing_word *)(void *)&result_out->owned_bytes,
                   {(uint32_t)result_out->owned_bytes, UINT32_MAX},
                   (_Atomic uint64_t *)(void *)&result_out->ptr,
-                  (uintptr_t)result_out->ptr};
+                  (uintptr_t)result_out->ptr,
+                  0};
   (void)start(ctx, &r);
   return done;
 }
@@ -170,7 +185,8 @@ static NxmemStatus release_writing_on(void *ctx, const NxmemAllocation *allocati
                   (racing_word *)&outcome_out->state,
                   {NXMEM_RELEASE_COMPLETE, NXMEM_RELEASE_FAILED},
                   (_Atomic uint64_t *)&outcome_out->allocation_bytes,
-                  outcome_out->allocation_bytes};
+                  outcome_out->allocation_bytes,
+                  0};
   (void)start(ctx, &r);
   return done;
 }
