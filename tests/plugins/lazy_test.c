@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "backing.h"
 #include "recorder.h"
@@ -234,6 +235,46 @@ static void a_siblings_prefix(scene *s) {
   drop_prefix(s->table, &prefix);
 }
 
+/* A second copy of the module: the same mechanism id, the same numbers, and nothing of it is the first's. */
+static void copy_file(const char *from, const char *to) {
+  char buffer[65536];
+  FILE *in = fopen(from, "rb");
+  FILE *out = fopen(to, "wb");
+  assert_true(in != NULL && out != NULL);
+  for (size_t n = fread(buffer, 1u, sizeof buffer, in); n != 0u; n = fread(buffer, 1u, sizeof buffer, in))
+    assert_int_equal(fwrite(buffer, 1u, n, out), n);
+  fclose(in);
+  assert_int_equal(fclose(out), 0);
+}
+
+static void another_copys_objects(scene *s) {
+  char path[64];
+  plugin copy;
+  snprintf(path, sizeof path, "/tmp/nxmem-lazy-%ld.so", (long)getpid());
+  copy_file(NXMEM_PLUGIN_DIR "/libnxmem_scripted.so", path);
+  plugin_load_from(&copy, path);
+  assert_int_equal(unlink(path), 0);
+  plugin_find(&copy, "lazy");
+  const NxmemAllocatorVtable *table = plugin_open(&copy);
+  assert_int_equal(table->mechanism_id, s->table->mechanism_id);
+  const NxmemAllocation ours = take(s->table, 1u, G, 64u), theirs = take(table, 1u, G, 64u);
+  const NxmemSharedPrefixHandle our_prefix = make_prefix(s->table, G), their_prefix = make_prefix(table, G);
+  assert_int_equal(our_prefix.handle, their_prefix.handle);
+  uint64_t number = UINT64_MAX;
+  assert_status(table->deallocate(table->ctx, &ours, &number), NXMEM_STATUS_INVALID_ARGUMENT);
+  assert_status(s->table->deallocate(s->table->ctx, &theirs, &number), NXMEM_STATUS_INVALID_ARGUMENT);
+  assert_status(s->table->enqueue_release(s->table->ctx, &theirs, &number), NXMEM_STATUS_INVALID_ARGUMENT);
+  assert_status(s->sharing->release_shared_prefix(s->sharing->ctx, &their_prefix), NXMEM_STATUS_UNKNOWN_ALLOCATION);
+  assert_status(table->shared_mapping->retain_shared_prefix(table->ctx, &our_prefix), NXMEM_STATUS_UNKNOWN_ALLOCATION);
+  drop_prefix(s->table, &our_prefix);
+  drop_prefix(table, &their_prefix);
+  give_back(s->table, &ours);
+  give_back(table, &theirs);
+  table->release(table->ctx);
+  assert_books(&copy, 0u, 0u);
+  plugin_close(&copy);
+}
+
 /* ---- Queued releases -------------------------------------------------------------------------------------------- */
 
 static void queue_in_order(scene *s) {
@@ -417,6 +458,7 @@ static const story stories[] = {
     {"a prefix retained and released", references_of_a_prefix},
     {"prefixes that may not be mapped", refused_shares},
     {"a sibling's prefix", a_siblings_prefix},
+    {"two copies, each with the other's objects", another_copys_objects},
     {"five releases in order", queue_in_order},
     {"a drain inside a completion", drains_inside_a_completion},
     {"a release queued twice", queued_twice},

@@ -33,8 +33,12 @@ static void *loaded;
 
 void plugin_load(plugin *p, const char *file) {
   char path[512];
-  memset(p, 0, sizeof *p);
   snprintf(path, sizeof path, "%s/%s", NXMEM_PLUGIN_DIR, file);
+  plugin_load_from(p, path);
+}
+
+void plugin_load_from(plugin *p, const char *path) {
+  memset(p, 0, sizeof *p);
   p->module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (p->module == NULL) fail_msg("%s", dlerror());
   loaded = p->module;

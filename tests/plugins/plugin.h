@@ -40,8 +40,9 @@ typedef struct plugin {
   const NxmemAllocatorFactoryVtable *factory; /* of the mechanism asked for; NULL: none asked for, or not listed */
 } plugin;
 
-/* Load a file; resolve what it exports. */
+/* Load a file of NXMEM_PLUGIN_DIR, or of any other path; resolve what it exports. */
 void plugin_load(plugin *p, const char *file);
+void plugin_load_from(plugin *p, const char *path);
 
 /* Enumerate and find a mechanism. */
 void plugin_find(plugin *p, const char *mechanism);
