@@ -54,7 +54,9 @@ static nxmem_result unload(nxmem_error *error) { return nxmem_plugin_try_unload(
 static nxmem_result open_allocator(nxmem_error *error) {
   nxmem_allocator allocator;
   const nxmem_open_options options = {.mechanism = "puppet"};
+  const NxmemHostCallbacks *outer = puppet.callbacks; /* the queue completes through those of the outer allocator */
   const nxmem_result r = nxmem_allocator_open(now.stage.plugin, &options, &allocator, error);
+  puppet.callbacks = outer;
   return r == NXMEM_OK ? nxmem_allocator_close(allocator, 0, error) : r;
 }
 static nxmem_result allocator_info(nxmem_error *error) {
@@ -77,21 +79,52 @@ static nxmem_result release_same(nxmem_error *error) {
   return nxmem_release(now.stage.allocator, now.in_flight, NULL, error);
 }
 
-enum { CALLS = 14 };
+static nxmem_result enqueue_live(nxmem_error *error) {
+  nxmem_result r = nxmem_enqueue_release(now.stage.allocator, now.live, NULL, NULL, error);
+  if (r == NXMEM_OK) r = nxmem_drain_releases(now.stage.allocator, UINT64_MAX, NULL, error);
+  return r == NXMEM_OK ? nxmem_allocate(now.stage.allocator, 64, 8, NULL, &now.live, error) : r;
+}
+static nxmem_result enqueue_same(nxmem_error *error) {
+  return nxmem_enqueue_release(now.stage.allocator, now.in_flight, NULL, NULL, error);
+}
+static nxmem_result drain(nxmem_error *error) {
+  return nxmem_drain_releases(now.stage.allocator, UINT64_MAX, NULL, error);
+}
+static nxmem_result pending(nxmem_error *error) {
+  nxmem_pending counts;
+  return nxmem_pending_releases(now.stage.allocator, &counts, error);
+}
+
+enum { CALLS = 18 };
 static nxmem_result (*const calls[CALLS])(nxmem_error *) = {
-    count_host, destroy_host,   other_host,     open_same,       open_other, plugin_info,  mechanism,
-    unload,     open_allocator, allocator_info, close_allocator, allocate,   release_live, release_same};
-static const char *const call_names[CALLS] = {
-    "count host",        "destroy host",    "create another host", "open the same file",
-    "open another file", "plugin info",     "mechanism info",      "unload",
-    "open allocator",    "allocator info",  "close allocator",     "allocate",
-    "release another",   "release the same"};
+    count_host,   destroy_host, other_host,     open_same,      open_other,      plugin_info,
+    mechanism,    unload,       open_allocator, allocator_info, close_allocator, allocate,
+    release_live, release_same, enqueue_live,   enqueue_same,   drain,           pending};
+static const char *const call_names[CALLS] = {"count host",
+                                              "destroy host",
+                                              "create another host",
+                                              "open the same file",
+                                              "open another file",
+                                              "plugin info",
+                                              "mechanism info",
+                                              "unload",
+                                              "open allocator",
+                                              "allocator info",
+                                              "close allocator",
+                                              "allocate",
+                                              "release another",
+                                              "release the same",
+                                              "enqueue another",
+                                              "enqueue the same",
+                                              "drain",
+                                              "pending"};
 
 /* ---- What each place must answer --------------------------------------------------------------------------------- */
 
 #define O NXMEM_OK
 #define B NXMEM_ERR_BUSY
 #define S NXMEM_ERR_STALE_HANDLE
+#define U NXMEM_ERR_UNSUPPORTED_CAPABILITY
 
 typedef struct place_row {
   nx_place_inside place;
@@ -101,19 +134,22 @@ typedef struct place_row {
 } place_row;
 
 /*                            host    other  same other  plugin     open   allocator      release
-                              c  d    host   file file   i  m  un   alloc  i  c   alloc   live same */
+                              c  d    host   file file   i  m  un   alloc  i  c   alloc   live same     queue */
 static const place_row place_rows[] = {
-    {NX_IN_CONSTRUCTOR, "constructor", 0, {O, B, O, B, O, S, S, S, S, S, S, S, S, S}},
-    {NX_IN_NEGOTIATE, "negotiate", 0, {O, B, O, B, O, S, S, S, S, S, S, S, S, S}},
-    {NX_IN_CREATE, "create", 0, {O, B, O, B, O, S, S, S, S, S, S, S, S, S}},
-    {NX_IN_OPEN, "open", 0, {O, B, O, O, O, O, O, B, O, S, S, S, S, S}},
-    {NX_IN_ALLOCATE, "allocate", 0, {O, B, O, O, O, O, O, B, O, O, B, O, O, S}},
-    {NX_IN_RELEASE_ALLOCATION, "release_allocation", 0, {O, B, O, O, O, O, O, B, O, O, B, O, O, B}},
-    {NX_IN_DEALLOCATE, "deallocate", 1, {O, B, O, O, O, O, O, B, O, O, B, O, O, B}},
-    {NX_IN_RELEASE, "release", 0, {O, B, O, O, O, O, O, B, O, B, B, B, B, B}},
-    {NX_IN_QUERY, "query", 0, {O, B, O, B, O, B, B, B, B, S, S, S, S, S}},
-    {NX_IN_FACTORY_RELEASE, "factory release", 0, {O, B, O, B, O, B, B, B, B, S, S, S, S, S}},
-    {NX_IN_DESTRUCTOR, "destructor", 0, {O, B, O, B, O, B, B, B, B, S, S, S, S, S}},
+    {NX_IN_CONSTRUCTOR, "constructor", 0, {O, B, O, B, O, S, S, S, S, S, S, S, S, S, S, S, S, S}},
+    {NX_IN_NEGOTIATE, "negotiate", 0, {O, B, O, B, O, S, S, S, S, S, S, S, S, S, S, S, S, S}},
+    {NX_IN_CREATE, "create", 0, {O, B, O, B, O, S, S, S, S, S, S, S, S, S, S, S, S, S}},
+    {NX_IN_OPEN, "open", 0, {O, B, O, O, O, O, O, B, O, S, S, S, S, S, S, S, S, S}},
+    {NX_IN_ALLOCATE, "allocate", 0, {O, B, O, O, O, O, O, B, O, O, B, O, O, S, O, S, O, O}},
+    {NX_IN_RELEASE_ALLOCATION, "release_allocation", 0, {O, B, O, O, O, O, O, B, O, O, B, O, O, B, O, B, O, O}},
+    {NX_IN_DEALLOCATE, "deallocate", 1, {O, B, O, O, O, O, O, B, O, O, B, O, O, B, U, U, U, U}},
+    {NX_IN_RELEASE, "release", 0, {O, B, O, O, O, O, O, B, O, B, B, B, B, B, B, B, B, B}},
+    {NX_IN_QUERY, "query", 0, {O, B, O, B, O, B, B, B, B, S, S, S, S, S, S, S, S, S}},
+    {NX_IN_FACTORY_RELEASE, "factory release", 0, {O, B, O, B, O, B, B, B, B, S, S, S, S, S, S, S, S, S}},
+    {NX_IN_DESTRUCTOR, "destructor", 0, {O, B, O, B, O, B, B, B, B, S, S, S, S, S, S, S, S, S}},
+    {NX_IN_ENQUEUE, "enqueue", 0, {O, B, O, O, O, O, O, B, O, O, B, O, O, B, O, B, O, O}},
+    {NX_IN_PENDING, "pending", 0, {O, B, O, O, O, O, O, B, O, O, B, O, O, B, O, B, O, O}},
+    {NX_IN_DRAIN, "drain", 0, {O, B, O, O, O, O, O, B, O, O, B, O, O, B, O, B, O, O}},
 };
 
 typedef struct reentry_row {
@@ -154,6 +190,17 @@ static void close_again(void) {
   assert_int_not_equal(error.found, 0);
 }
 
+/* The way through the queue of releases. */
+static void queue_one(void) {
+  now.in_flight = nx_must_allocate(now.stage.allocator, 64, 8);
+  assert_int_equal(enqueue_same(NULL), NXMEM_OK);
+  close_again();
+  assert_int_equal(pending(NULL), NXMEM_OK);
+  close_again();
+  assert_int_equal(drain(NULL), NXMEM_OK);
+  close_again();
+}
+
 /* A whole life; the hook stands only where the row wants it, so that steps before do not trigger it. */
 static void live_through(nxmem_fetch_mode mode, const place_row *place) {
   now.stage.host = nx_host_in(mode);
@@ -166,6 +213,7 @@ static void live_through(nxmem_fetch_mode mode, const place_row *place) {
   close_again();
   nx_must_release(now.stage.allocator, now.in_flight);
   close_again();
+  if (!place->plain) queue_one();
   puppet.inside = place->place == NX_IN_RELEASE_ALLOCATION || place->place == NX_IN_DEALLOCATE ? NULL : re_enter;
   nx_must_release(now.stage.allocator, now.live);
   nx_must_close(now.stage.allocator);
