@@ -75,6 +75,24 @@ static nxmem_result release_through(uint64_t id, nxmem_error *error) {
 static nxmem_result release(uint64_t id, nxmem_error *error) {
   return nxmem_release(all.stage.allocator, (nxmem_allocation){id, all.live.ptr}, NULL, error);
 }
+static nxmem_result host_violations(uint64_t id, nxmem_error *error) {
+  nxmem_violation latest;
+  uint32_t count;
+  return nxmem_host_violations((nxmem_host){id}, &latest, 1, &count, error);
+}
+static nxmem_result enqueue_through(uint64_t id, nxmem_error *error) {
+  return nxmem_enqueue_release((nxmem_allocator){id}, all.live, NULL, NULL, error);
+}
+static nxmem_result enqueue(uint64_t id, nxmem_error *error) {
+  return nxmem_enqueue_release(all.stage.allocator, (nxmem_allocation){id, all.live.ptr}, NULL, NULL, error);
+}
+static nxmem_result drain(uint64_t id, nxmem_error *error) {
+  return nxmem_drain_releases((nxmem_allocator){id}, 1, NULL, error);
+}
+static nxmem_result pending(uint64_t id, nxmem_error *error) {
+  nxmem_pending counts;
+  return nxmem_pending_releases((nxmem_allocator){id}, &counts, error);
+}
 
 static const call calls[] = {
     {"host_count", KIND_HOST, host_count},
@@ -90,6 +108,11 @@ static const call calls[] = {
     {"allocate", KIND_ALLOCATOR, allocate},
     {"release through", KIND_ALLOCATOR, release_through},
     {"release", KIND_ALLOCATION, release},
+    {"host_violations", KIND_HOST, host_violations},
+    {"enqueue_release through", KIND_ALLOCATOR, enqueue_through},
+    {"enqueue_release", KIND_ALLOCATION, enqueue},
+    {"drain_releases", KIND_ALLOCATOR, drain},
+    {"pending_releases", KIND_ALLOCATOR, pending},
 };
 
 /* ---- Bad handles ------------------------------------------------------------------------------------------------- */
