@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "puppet.h"
+#include "puppet_backing.h"
 
 /* ---- Starving ---------------------------------------------------------------------------------------------------- */
 
@@ -73,12 +73,39 @@ static nxmem_result drain(nxmem_error *error) {
   if (r == NXMEM_OK) allocation.id = 0;
   return r;
 }
+/* More ranges than stand on the host's stack; none is missing. */
+enum { MANY = 9 };
+static nxmem_result reserve(nxmem_error *error) {
+  const NxmemByteRange all = {0, NX_PLAY_MOST};
+  const nxmem_allocate_options options = {&all, 1};
+  return nxmem_allocate(stage.allocator, NX_PLAY_MOST, 8, &options, &allocation, error);
+}
+static nxmem_result cost_of_many(nxmem_error *error) {
+  NxmemByteRange ranges[MANY];
+  for (uint64_t i = 0; i < MANY; i++) ranges[i] = (NxmemByteRange){i * NX_PLAY_GRANULE, 1};
+  uint64_t cost = 1;
+  const nxmem_result r = nxmem_cost_of_ranges(stage.allocator, allocation, ranges, MANY, &cost, error);
+  return r == NXMEM_OK && cost != 0 ? NXMEM_ERR_MISMATCH : r;
+}
+static nxmem_result release_reserved(nxmem_error *error) {
+  const nxmem_result r = release(error);
+  if (r == NXMEM_OK) allocation.id = 0;
+  return r;
+}
+static nxmem_prefix prefix;
+static nxmem_result create_prefix(nxmem_error *error) {
+  return nxmem_prefix_create(stage.allocator, 64, &prefix, error);
+}
+static nxmem_result release_prefix(nxmem_error *error) { return nxmem_prefix_release(prefix, error); }
+
 static nxmem_result close_allocator(nxmem_error *error) { return nxmem_allocator_close(stage.allocator, 0, error); }
 static nxmem_result unload(nxmem_error *error) { return nxmem_plugin_try_unload(stage.plugin, NULL, error); }
 static nxmem_result destroy(nxmem_error *error) { return nxmem_host_destroy(stage.host, error); }
 
-static nxmem_result (*const steps[])(nxmem_error *) = {create,   open_plugin, open_mechanism,  allocate, enqueue, drain,
-                                                       allocate, release,     close_allocator, unload,   destroy};
+static nxmem_result (*const steps[])(nxmem_error *) = {
+    create,       open_plugin,      open_mechanism, create_prefix, release_prefix, reserve,
+    cost_of_many, release_reserved, allocate,       enqueue,       drain,          allocate,
+    release,      close_allocator,  unload,         destroy};
 enum { STEPS = sizeof steps / sizeof steps[0] };
 
 /* Between the steps: what a step that failed may have left. */
@@ -124,7 +151,7 @@ static int live_through(void) {
 static int live_in_child(uint64_t fail, int for_good, uint64_t *calls_out) {
   int ends[2];
   assert_int_equal(pipe(ends), 0);
-  nx_puppet_reset();
+  nx_play_reset();
   puppet.address =
       (uint8_t
            *)(uintptr_t)(1u
