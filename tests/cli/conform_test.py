@@ -48,9 +48,16 @@ def wrong(args):
     return case
 
 
+def sanitized():
+    """A sanitizer keeps what was freed, and so grows with every cycle."""
+    with open(Setting.nxmem, "rb") as file:
+        content = file.read()
+    return b"__asan_init" in content or b"__tsan_init" in content
+
+
 def passes_whole(path, *args):
     def case():
-        done = conform(path(), *args)
+        done = conform(path(), *args, *(["--cycles", "0"] if sanitized() else []))
         assert done.returncode == 0, f"exit {done.returncode}:\n{failures(done)}"
         rules, passed, failed, _, could_not = counts(done)
         equal((rules, failed, could_not), (passed, 0, 0))
