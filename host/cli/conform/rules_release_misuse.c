@@ -138,6 +138,31 @@ static void anothers_block(nx_trial *trial, const void *with) {
   nx_seen("UNKNOWN_ALLOCATION; the block is still live");
 }
 
+/* The first other factory that opens; the trial's target is as it was afterwards. */
+static nx_opened open_neighbour(nx_trial *trial) {
+  const nx_target *own = trial->target;
+  nx_target other = *own;
+  NX_GIVEN(trial->entry_count > 0, "no mechanism is published");
+  if (trial->entry_count < 2) nx_does_not_apply("the module has one mechanism");
+  other.index = own->index == 0 ? 1 : 0;
+  trial->target = &other;
+  nx_opened opened = nx_open_once(trial, NULL);
+  trial->target = own;
+  return opened;
+}
+
+static void neighbours_block(nx_trial *trial, const void *with) {
+  (void)with;
+  nx_opened owner = nx_open_ready(trial), other = open_neighbour(trial);
+  nx_block block = nx_take(&owner, 4096, 64);
+  NxmemUnloadReport before = nx_plugin_report(trial);
+  const nx_codes refusals = NX_CODE(WRONG_MECHANISM) | NX_CODE(WRONG_DEVICE) | NX_CODE(UNKNOWN_ALLOCATION);
+  must_refuse(&other, by_deallocate, &block.allocation, refusals, "another mechanism's block");
+  nx_same_counts(trial, &before, "another mechanism's block");
+  nx_still_live(&owner, &block, "a release through another mechanism");
+  nx_seen("refused; the block is still live");
+}
+
 #define ROW(name, text, place, need, cap, function, argument)                                            \
   {                                                                                                      \
     .id = (name), .statement = (text), .section = (place), .scope = NX_SCOPE_MECHANISM, .needs = (need), \
@@ -164,6 +189,8 @@ static void anothers_block(nx_trial *trial, const void *with) {
 
 static const nx_rule RULES[] = {
     SLOT_RULES("NX-DEA-", "deallocate", "NX-ALC-010", 0, DEALLOCATE),
+    ROW("NX-DEA-041", "deallocate: a block of the module's other mechanism is refused", "Identity", "NX-ALC-010", 0,
+        neighbours_block, NULL),
     SLOT_RULES("NX-STR-", "release_allocation", "NX-STR-003", NXMEM_CAP_STRUCTURED_RELEASE, RELEASE),
     SLOT_RULES("NX-DEF-", "enqueue_release", "NX-DEF-001", NXMEM_CAP_DEFERRED_RELEASE, ENQUEUE),
 };
