@@ -131,7 +131,7 @@ def word_seeds(words):
     yield from numbered("is_open", u64, [*words, *(word(7, 1, state) for state in range(9))])
     yield from numbered("check_live", u64, [*words, *(word(7, 1, state) for state in range(9))])
     for value in (word(7, 0, 2), word(7, 3, 2), word(7, 0, 3), word(8, 0, 2), word(7 + 2**31, 0, 2)):
-        for function in ("same_generation", "check_lost_claim"):
+        for function in ("same_generation", "check_lost_claim", "is_claimable"):
             yield f"{function}_{value:x}", call(function, u64(value, (7 << 32) + 5))
         for state in (2, 3, 0x102):
             for owner in (4, 5, 4 + 2**32):

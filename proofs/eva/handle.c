@@ -46,6 +46,8 @@ void eva_nxmem_is_owned(void) { (void)nxmem_is_owned(any64, any32, any64, any64)
 
 void eva_nxmem_check_live(void) { (void)nxmem_check_live(any64); }
 
+void eva_nxmem_is_claimable(void) { (void)nxmem_is_claimable(any64, any64); }
+
 void eva_nxmem_check_lost_claim(void) { (void)nxmem_check_lost_claim(any64, any64); }
 
 void eva_nxmem_presence_of(void) {

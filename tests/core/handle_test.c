@@ -112,6 +112,12 @@ static void test_claim(void **state) {
   nx_assert_verdict(nxmem_check_claim(word, nxmem_handle_make(3, row->claimed)), row->want);
 }
 
+static void test_claimable(void **state) {
+  const claim_row *row = *state;
+  const uint64_t word = nxmem_word_make(row->generation, row->users, row->state);
+  assert_int_equal(nxmem_is_claimable(word, nxmem_handle_make(3, row->claimed)), row->want.reason == NXMEM_REASON_NONE);
+}
+
 static void test_lost_claim(void **state) {
   const claim_row *row = *state;
   const uint64_t word = nxmem_word_make(row->generation, row->users, row->state);
@@ -218,8 +224,10 @@ int main(void) {
   nx_suite_rows(&suite, ROWS(word_rows), test_word);
   nx_suite_add(&suite, "a word in another state", test_in_state, NULL);
   nx_suite_rows(&suite, ROWS(claim_rows), test_claim);
-  for (size_t i = 0; i < sizeof claim_rows / sizeof claim_rows[0]; i++)
+  for (size_t i = 0; i < sizeof claim_rows / sizeof claim_rows[0]; i++) {
+    nx_suite_add(&suite, nx_name("claimable: %s", claim_rows[i].name), test_claimable, &claim_rows[i]);
     nx_suite_add(&suite, nx_name("lost %s", claim_rows[i].name), test_lost_claim, &claim_rows[i]);
+  }
   nx_suite_rows(&suite, ROWS(presence_rows), test_presence);
   nx_suite_add(&suite, "presence: only a wrong state has one", test_presence_by_reason, NULL);
   nx_suite_add(&suite, "owned: state and owner", test_owned, NULL);

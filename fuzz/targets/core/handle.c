@@ -62,6 +62,11 @@ static void run_nxmem_check_lost_claim(core_call *call) {
   nxmem_check_lost_claim(word, fuzz_take_u64(&call->in));
 }
 
+static void run_nxmem_is_claimable(core_call *call) {
+  const uint64_t word = fuzz_take_u64(&call->in);
+  nxmem_is_claimable(word, fuzz_take_u64(&call->in));
+}
+
 static void run_nxmem_presence_of(core_call *call) {
   nxmem_verdict claim;
   fuzz_take(&call->in, &claim, sizeof claim);
@@ -74,6 +79,6 @@ static const core_row rows[] = {
     CORE_ROW(nxmem_word_state),    CORE_ROW(nxmem_check_claim),       CORE_ROW(nxmem_word_freed),
     CORE_ROW(nxmem_word_in_state), CORE_ROW(nxmem_same_generation),   CORE_ROW(nxmem_is_open),
     CORE_ROW(nxmem_is_owned),      CORE_ROW(nxmem_check_live),        CORE_ROW(nxmem_check_lost_claim),
-    CORE_ROW(nxmem_presence_of),
+    CORE_ROW(nxmem_presence_of),   CORE_ROW(nxmem_is_claimable),
 };
 CORE_TOPIC(handle);
