@@ -179,7 +179,10 @@ def json_agrees():
 def junit_agrees():
     done, names = forms()
     rules, _, failed, absent, could_not = counts(done)
-    suite = xml.etree.ElementTree.parse(names["junit"]).getroot().find("testsuite")
+    try:
+        suite = xml.etree.ElementTree.parse(names["junit"]).getroot().find("testsuite")
+    except xml.etree.ElementTree.ParseError as error:
+        raise ValueError(f"not well-formed: {error}") from error
     equal([int(suite.get(key)) for key in ("tests", "failures", "skipped", "errors")],
           [rules + absent + could_not, failed, absent, could_not])
     cases = suite.findall("testcase")
