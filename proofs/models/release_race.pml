@@ -1,9 +1,9 @@
 /*
  * release_race.pml: two threads release through copies of one handle while a third allocates and may get the same slot again.
  *
- * host/src/allocation.c  release_entered   R1 look (nxmem_check_claim), R2 claim (one compare-and-swap on the whole word)
- *                        release_claimed   R3 the plugin's release slot, R4 free with the next generation, or live again
- *                        nxmem_allocate    A1 take a free slot (allocate_into:) A2 the plugin's allocate slot, A3 live
+ * host/src/record.c    nx_record_claim    R1 look (nxmem_is_claimable), R2 claim (one compare-and-swap on the whole word)
+ * host/src/release.c   release_claimed    R3 the plugin's release slot, R4 free with the next generation, or live again
+ * host/src/allocate.c  nxmem_allocate     A1 take a free slot (allocate_into:) A2 the plugin's allocate slot, A3 live
  *
  * Property: the plugin is asked to release each allocation at most once; an old handle never releases the newer allocation in the same slot.
  *
