@@ -8,6 +8,8 @@
  * charged twice, one that commits what another takes away in between is not charged at all. A pin that finds another one there says so in the word (nxmem/pin.h), and so
  * does a call that failed or was told nothing: the last to leave then asks what is committed, and settles the charge to that, where it is possible. What the plugin does
  * not say stays charged.
+ *
+ * Q, K, M, D, R, L, A and T are steps of proofs/models/pin_settle.pml; S1 is in record.c.
  */
 #include "backing.h"
 
