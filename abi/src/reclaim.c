@@ -38,9 +38,10 @@ nxmem_verdict nxmem_reclaim_take(NXMEM_UNTRUSTED NxmemReclaimRequest *src, Nxmem
 nxmem_verdict nxmem_check_reclaim(const NxmemReclaimRequest *request, uint64_t mechanism_id, NxmemDeviceId device) {
   if (request->mechanism_id != mechanism_id)
     return nx_verdict(NXMEM_REASON_OTHER_MECHANISM, AT_MECHANISM_ID, request->mechanism_id, mechanism_id);
-  const nxmem_verdict same = nxmem_check_device(request->device, device);
-  if (same.reason != NXMEM_REASON_NONE)
-    return nx_verdict(NXMEM_REASON_OTHER_DEVICE, AT_DEVICE, same.found, same.needed);
+  if (!nxmem_same_device(request->device, device)) {
+    const nxmem_verdict other = nxmem_check_device(request->device, device);
+    return nx_verdict(NXMEM_REASON_OTHER_DEVICE, AT_DEVICE, other.found, other.needed);
+  }
   if (request->bytes == 0u) return nx_verdict(NXMEM_REASON_ZERO_BYTES, AT_BYTES, 0u, 1u);
   return nx_accept();
 }
