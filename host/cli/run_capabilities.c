@@ -1,8 +1,9 @@
 /*
- * run_capabilities.c: what a mechanism can do beyond allocating: virtual backing, shared mapping, queued releases, each exercised once.
+ * run_capabilities.c: what a mechanism can do beyond allocating: virtual backing, shared mapping, queued releases, each
+ * exercised once.
  * Attackers: the plugin behind the mechanism.
- * Promise: memory is touched on tier host alone, where the host said that it is committed; whatever fails, everything made here is given back
- * as far as the plugin takes it.
+ * Promise: memory is touched on tier host alone, where the host said that it is committed; whatever fails, everything
+ * made here is given back as far as the plugin takes it.
  */
 #include <inttypes.h>
 #include <stdlib.h>

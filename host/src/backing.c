@@ -1,13 +1,16 @@
 /*
  * backing.c: pages put behind ranges of an allocation, and taken away.
  *
- * Attackers: ranges that wrap or leave their allocation; a plugin whose costs and credits cannot be, that fails half way or leaves its count unwritten.
- * Promise: what may be mapped is charged before the plugin is entered, no more is credited than was charged, and a release meanwhile is BUSY.
+ * Attackers: ranges that wrap or leave their allocation; a plugin whose costs and credits cannot be, that fails half
+ * way or leaves its count unwritten.
+ * Promise: what may be mapped is charged before the plugin is entered, no more is credited than was charged, and a
+ * release meanwhile is BUSY.
  *
- * Several calls may be at one allocation at once, so what one of them does to the charge is not always what it did to the pages: two that commit the same granule are
- * charged twice, one that commits what another takes away in between is not charged at all. A pin that finds another one there says so in the word (nxmem/pin.h), and so
- * does a call that failed or was told nothing: the last to leave then asks what is committed, and settles the charge to that, where it is possible. What the plugin does
- * not say stays charged.
+ * Several calls may be at one allocation at once, so what one of them does to the charge is not always what it did to
+ * the pages: two that commit the same granule are charged twice, one that commits what another takes away in between is
+ * not charged at all. A pin that finds another one there says so in the word (nxmem/pin.h), and so does a call that
+ * failed or was told nothing: the last to leave then asks what is committed, and settles the charge to that, where it
+ * is possible. What the plugin does not say stays charged.
  *
  * Q, K, M, D, R, L, A and T are steps of proofs/models/pin_settle.pml; S1 is in record.c.
  */
@@ -60,7 +63,10 @@ nxmem_result nx_check_ranges(const char *verb, const NxmemByteRange *ranges, uin
 
 /* ---- Charges ----------------------------------------------------------------------------------------------------- */
 
-/* Leaf locks, by record: whoever holds one is the only one that changes that record's charge. No plugin code runs under them. */
+/*
+ * Leaf locks, by record: whoever holds one is the only one that changes that record's charge. No plugin code runs under
+ * them.
+ */
 enum { CHARGE_LOCKS = 64 };
 static pthread_mutex_t charge_locks[CHARGE_LOCKS] = {
 #define NX_4_LOCKS \
@@ -107,7 +113,10 @@ static void leave_open(nx_allocation *record) {
   }
 }
 
-/* The caller has the only pin and has taken the mark away. If somebody came meanwhile the answer may be old: then it is theirs to ask. */
+/*
+ * The caller has the only pin and has taken the mark away. If somebody came meanwhile the answer may be old: then it is
+ * theirs to ask.
+ */
 static void settle_committed(nx_allocator *a, nx_allocation *record) {
   const NxmemVirtualBackingVtable *table = nx_backing_of(a);
   if (table->committed_bytes == NULL) return;

@@ -10,7 +10,10 @@ const NxmemVirtualBackingVtable *nx_backing_of(const nx_allocator *allocator);
 /* NXMEM_ERR_UNSUPPORTED_CAPABILITY with the slot's name where `there` is 0. */
 nxmem_result nx_need_slot(int there, const char *verb, const char *slot, nxmem_error *error);
 
-/* Judge the ranges that a caller names of an allocation of `size` bytes: few enough, none empty, all inside. INVALID_ARGUMENT. */
+/*
+ * Judge the ranges that a caller names of an allocation of `size` bytes: few enough, none empty, all inside.
+ * INVALID_ARGUMENT.
+ */
 nxmem_result nx_check_ranges(const char *verb, const NxmemByteRange *ranges, uint64_t count, uint64_t size,
                              nxmem_error *error);
 

@@ -1,9 +1,10 @@
 /*
  * group.c: one prefix mapped into several allocations: all of them, or none.
  *
- * Attackers: a plugin that maps some and refuses others, reports bytes that cannot be, or cannot undo; callers whose lists name strangers, or one allocation twice.
- * Promise: whose each allocation is, is checked before the plugin hears of any; from then on they are this call's alone, until each is live again, gone or
- * quarantined.
+ * Attackers: a plugin that maps some and refuses others, reports bytes that cannot be, or cannot undo; callers whose
+ * lists name strangers, or one allocation twice.
+ * Promise: whose each allocation is, is checked before the plugin hears of any; from then on they are this call's
+ * alone, until each is live again, gone or quarantined.
  */
 #include <inttypes.h>
 #include <stddef.h>
@@ -78,7 +79,10 @@ static nxmem_result claim_all(const group *g) {
 
 static uint64_t at_most(uint64_t total) { return total < NXMEM_TOTAL_MAX ? total : NXMEM_TOTAL_MAX; }
 
-/* The prefix's own bytes are charged once, to the allocation whose commit reports them first; whoever reports some again is not believed. */
+/*
+ * The prefix's own bytes are charged once, to the allocation whose commit reports them first; whoever reports some
+ * again is not believed.
+ */
 static uint64_t owned_once(group *g, const NxmemSharedPrefixCommitInfo *info) {
   uint64_t before = 0;
   (void)atomic_compare_exchange_strong(&g->prefix->charged, &before, info->additional_owned_bytes);
@@ -107,7 +111,9 @@ static nxmem_verdict charge(group *g, nx_allocation *record, const NxmemSharedPr
   return (nxmem_verdict){NXMEM_REASON_TOTAL_TOO_LARGE, 0, info->newly_mapped_bytes, 0}; /* others used up the room */
 }
 
-/* What a commit in doubt mapped is not known: as much as the prefix takes counts as mapped, where there is room for it. */
+/*
+ * What a commit in doubt mapped is not known: as much as the prefix takes counts as mapped, where there is room for it.
+ */
 static void charge_unknown(const group *g, nx_allocation *record) {
   const NxmemSharedPrefixHandle *handle = &g->prefix->handle;
   const uint64_t most =

@@ -8,8 +8,8 @@
 enum { NX_QUARANTINE_MAX = 65536 };
 
 /*
- * List something with the allocator's host: `what` without allocator, mechanism and device, which are filled in here. Where there is no memory for it, or its host is
- * gone, it is not listed; the books count it all the same. [any-thread]
+ * List something with the allocator's host: `what` without allocator, mechanism and device, which are filled in here.
+ * Where there is no memory for it, or its host is gone, it is not listed; the books count it all the same. [any-thread]
  */
 void nx_quarantine_list(nx_allocator *allocator, const nxmem_quarantined *what);
 

@@ -1,11 +1,13 @@
 /*
  * sharing.c: shared prefixes: made, referenced, given back.
  *
- * Attackers: a plugin whose handle is short, foreign, unwritten or impossible, or that refuses to take a reference back; callers with stale handles, on many threads.
- * Promise: what the plugin wrote is read once and judged before it is kept; each reference is given back exactly once; a prefix keeps its allocator open.
+ * Attackers: a plugin whose handle is short, foreign, unwritten or impossible, or that refuses to take a reference
+ * back; callers with stale handles, on many threads.
+ * Promise: what the plugin wrote is read once and judged before it is kept; each reference is given back exactly once;
+ * a prefix keeps its allocator open.
  *
- * A reference on its way out is counted apart from those that are held, so that one the plugin refuses can be put back: the prefix ends when both are none, by whoever
- * leaves it last.
+ * A reference on its way out is counted apart from those that are held, so that one the plugin refuses can be put back:
+ * the prefix ends when both are none, by whoever leaves it last.
  */
 #include "sharing.h"
 
@@ -78,7 +80,10 @@ static nxmem_result pin_inside(const char *verb, nxmem_prefix handle, nx_prefix 
   return nx_fail(error, NXMEM_ERR_BUSY, "%s: the last reference is being given back", verb);
 }
 
-/* The owner is read before the pin: where the pin succeeds the slot is of the generation that the handle names, so it was that prefix's. */
+/*
+ * The owner is read before the pin: where the pin succeeds the slot is of the generation that the handle names, so it
+ * was that prefix's.
+ */
 nxmem_result nx_prefix_enter(const char *verb, nxmem_prefix handle, nx_prefix **out, nx_allocator **allocator_out,
                              nxmem_error *error) {
   if (nx_is_forked()) return nx_fail(error, NXMEM_ERR_FORKED, "%s: this process is a forked child", verb);
@@ -161,7 +166,10 @@ static uint32_t ask_release(nx_allocator *a, const NxmemSharedPrefixHandle *hand
   return nx_take_answer(&answer, status);
 }
 
-/* An OK that cannot be accepted: handed back once, where it can only be what was made for this call; what is not taken is quarantined. */
+/*
+ * An OK that cannot be accepted: handed back once, where it can only be what was made for this call; what is not taken
+ * is quarantined.
+ */
 static void undo(nx_allocator *a, const NxmemSharedPrefixHandle *handle, uint64_t bytes, nxmem_verdict v) {
   NxmemStatus status = {.code = NXMEM_STATUS_OK};
   nxmem_release_fate fate = NXMEM_FATE_QUARANTINED;

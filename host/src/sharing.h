@@ -5,8 +5,8 @@
 #include "objects.h"
 
 /*
- * A prefix. ALLOCATING: being made; LIVE: with a pin (nxmem/pin.h) for each call that is at it; QUARANTINED until its allocator closes. `handle` is constant while
- * LIVE, and read under a pin.
+ * A prefix. ALLOCATING: being made; LIVE: with a pin (nxmem/pin.h) for each call that is at it; QUARANTINED until its
+ * allocator closes. `handle` is constant while LIVE, and read under a pin.
  */
 typedef struct nx_prefix {
   nx_slot slot;
@@ -20,7 +20,8 @@ typedef struct nx_prefix {
 const NxmemSharedMappingVtable *nx_sharing_of(const nx_allocator *allocator);
 
 /*
- * Pin a live prefix and its allocator for one call. STALE_HANDLE, BUSY (its last reference is on its way out, or its allocator is closing),
+ * Pin a live prefix and its allocator for one call. STALE_HANDLE, BUSY (its last reference is on its way out, or its
+ * allocator is closing),
  * QUARANTINED. Both outputs are written on NXMEM_OK only.
  */
 nxmem_result nx_prefix_enter(const char *verb, nxmem_prefix handle, nx_prefix **out, nx_allocator **allocator_out,
@@ -31,8 +32,8 @@ void nx_prefix_leave(nx_prefix *prefix, nx_allocator *allocator);
 uint64_t nx_prefix_count(uint64_t allocator);
 
 /*
- * Hand every reference of an allocator's live prefixes back to the plugin; a prefix of which it refuses one is quarantined. The allocator's gate is shut and nobody is
- * inside. [runs plugin code]
+ * Hand every reference of an allocator's live prefixes back to the plugin; a prefix of which it refuses one is
+ * quarantined. The allocator's gate is shut and nobody is inside. [runs plugin code]
  */
 void nx_prefix_release_all(nx_allocator *allocator);
 

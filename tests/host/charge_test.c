@@ -259,8 +259,8 @@ static void test_settling(void **state) {
 }
 
 /*
- * A granule is taken away under a commit that counts on it, and once more behind it, before anybody asked: more comes back than is charged, and
- * that is nobody's fault.
+ * A granule is taken away under a commit that counts on it, and once more behind it, before anybody asked: more comes
+ * back than is charged, and that is nobody's fault.
  */
 static void take_away(nx_play_slot slot) {
   if (slot != NX_PLAY_COMMIT && slot != NX_PLAY_COMMITTED) return;
@@ -286,7 +286,10 @@ static void test_taken_away(void **state) {
   nx_stage_strike(&stage);
 }
 
-/* A release that completes as failed inside its own enqueue is live again with the enqueuer still in it: a commit joins, and nobody stays behind. */
+/*
+ * A release that completes as failed inside its own enqueue is live again with the enqueuer still in it: a commit
+ * joins, and nobody stays behind.
+ */
 static void fail_and_commit(nx_place_inside place) {
   if (place != NX_IN_ENQUEUE) return;
   puppet.inside = NULL;

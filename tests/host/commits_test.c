@@ -1,5 +1,6 @@
 /*
- * commits_test.c: every scripted mechanism whose virtual backing or shared mapping answers falsely, behind the boundary.
+ * commits_test.c: every scripted mechanism whose virtual backing or shared mapping answers falsely, behind the
+ * boundary.
  *
  * Attackers played: the rows of plugins/scripted/scripted_commits.c and scripted_sharing.c.
  * Promise: each call answers as the contract has it, each lie is counted once, nothing is lost, and the module goes

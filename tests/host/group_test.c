@@ -1,8 +1,8 @@
 /*
  * group_test.c: one prefix mapped into several allocations: all of them, or none.
  *
- * Attackers played: plugins that refuse one of a group, report bytes that cannot be, or cannot undo; callers whose lists
- * name strangers, siblings' allocations, or one allocation twice; calls from inside a commit.
+ * Attackers played: plugins that refuse one of a group, report bytes that cannot be, or cannot undo; callers whose
+ * lists name strangers, siblings' allocations, or one allocation twice; calls from inside a commit.
  * Promise: whose each allocation is, is settled before the plugin hears of any; the books say in each case what the
  * plugin has.
  */
@@ -206,7 +206,10 @@ static void test_full(void **state) {
 
 static void own_again(NxmemSharedPrefixCommitInfo *i) { i->additional_owned_bytes = 3 * G; }
 
-/* A later commit that charges the physical bytes again is counted and not believed; a group that came to nothing charged none. */
+/*
+ * A later commit that charges the physical bytes again is counted and not believed; a group that came to nothing
+ * charged none.
+ */
 static void test_once(void **state) {
   const nx_case *c = *state;
   scene s = set(c);

@@ -4,8 +4,9 @@
  *
  * Attackers played: callers that write where nothing is committed, or into pages they share; one module given what is
  * the other's.
- * Promise: what the host says is committed can be written, what it says is not faults, what is shared cannot be written;
- * the books say what the plugin counts; two modules that carry the same numbers are told apart by the host's own.
+ * Promise: what the host says is committed can be written, what it says is not faults, what is shared cannot be
+ * written; the books say what the plugin counts; two modules that carry the same numbers are told apart by the host's
+ * own.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

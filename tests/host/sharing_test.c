@@ -208,7 +208,10 @@ static void use_inside(nx_play_slot slot) {
   results_inside[2] = nxmem_prefix_get_info(prefix_inside, &info, NULL);
 }
 
-/* The last reference is on its way out: whoever comes meanwhile is told to come again. If it is refused all is as it was. */
+/*
+ * The last reference is on its way out: whoever comes meanwhile is told to come again. If it is refused all is as it
+ * was.
+ */
 static void test_last_inside(void **state) {
   const nx_case *c = *state;
   nx_stage stage = set(c);
