@@ -36,7 +36,7 @@ typedef struct span {
   uint64_t first, bytes;
 } span;
 
-enum { LIST_MAX = 600, ROUNDS = 20000 };
+enum { LIST_MAX = 600, ROUNDS = 12000 };
 
 typedef struct random_row {
   const char *name;
@@ -187,10 +187,10 @@ typedef struct contest_row {
 } contest_row;
 
 static const contest_row contest_rows[] = {
-    {"six threads, short ones", 7, 2, 40000},
-    {"six threads, of two tiers", 10, 6, 20000},
-    {"six threads, of all tiers up to a megabyte", 15, 14, 4000},
-    {"six threads, a few short ones among long ones", 14, 13, 6000},
+    {"six threads, short ones", 7, 2, 12000},
+    {"six threads, of two tiers", 10, 6, 8000},
+    {"six threads, of all tiers up to a megabyte", 15, 14, 2000},
+    {"six threads, a few short ones among long ones", 14, 13, 2500},
 };
 
 static struct {
@@ -256,7 +256,7 @@ static void test_contest(void **state) {
   for (uintptr_t i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, contestant, (void *)(i + 1));
   for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
   assert_int_equal(atomic_load(&contest.clashes), 0);
-  assert_true(atomic_load(&contest.got) > 1000);
+  assert_true(atomic_load(&contest.got) > 200);
   assert_int_equal(put(&contest.space, 1, UINT64_MAX), NX_PUT_DONE);
   nx_index_drop(&contest.space, 1, UINT64_MAX);
 }
@@ -268,7 +268,7 @@ static void test_far_apart(void **state) {
   (void)state;
   nx_space space = fresh_space();
   const uint64_t before = nx_index_bytes();
-  for (int i = 0; i < 300000; i++) {
+  for (int i = 0; i < 100000; i++) {
     const uint64_t first = draw() | 1, bytes = 1 + draw() % 4096;
     if (bytes - 1 > UINT64_MAX - first) continue;
     assert_int_equal(put(&space, first, bytes), NX_PUT_DONE);
@@ -301,7 +301,7 @@ static void test_weight(void **state) {
   assert_true(nx_index_used_bytes() <= before + (1u << 20));
 }
 
-static const nx_row_head far_rows[] = {{"three hundred thousand places, one after the other", 0}};
+static const nx_row_head far_rows[] = {{"a hundred thousand places, one after the other", 0}};
 
 #define EACH(rows, test)                                        \
   for (size_t i = 0; i < sizeof(rows) / sizeof((rows)[0]); i++) \

@@ -218,7 +218,7 @@ static void close_and_open(int *closes) {
 /* Twenty threads that allocate and release, and a close at any moment: none of them is in the plugin once its release was called. */
 static void test_closes(void **state) {
   const nx_case *c = *state;
-  enum { CALLERS = 20, CLOSES = 25 };
+  enum { CALLERS = 20, CLOSES = 12 };
   set_numbers(c->mode, 4096, NXMEM_OVERLAP_CHECKED);
   pthread_t threads[CALLERS];
   for (int round = 0; round < CLOSES; round++) {
