@@ -194,10 +194,12 @@ def module_names(prefix):
 
 def expect(found, expected):
     if isinstance(expected, tuple):
-        certain = set(expected[0].split())
-        possible = found if expected[1] is ANYTHING else set(expected[1].split())
-        assert certain <= found <= certain | possible, f"found {sorted(found)}, need {sorted(certain)} and at most " \
-                                                       f"{sorted(possible)} beside"
+        first, beside = expected
+        if beside is ANYTHING:
+            assert first in found, f"found {sorted(found)}, need {first} among them"
+            return
+        possible = {first, *beside.split()}
+        assert found and found <= possible, f"found {sorted(found)}, need some of {sorted(possible)} and no other"
         return
     equal(" ".join(sorted(found)), " ".join(sorted(expected.split())))
 
