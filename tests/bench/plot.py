@@ -17,16 +17,16 @@ def main():
         return 2
     result = json.load(open(sys.argv[1]))
     points = result["cost_by_live"]
-    figure, axes = plt.subplots(1, 2, figsize=(11, 4.5), sharey=True)
+    figure, axes = plt.subplots(1, 2, figsize=(11, 4.5))
     for axis, order in zip(axes, ("last", "random")):
         for series, label in NAMES.items():
             there = [(max(p["live"], 1), p[order][series]) for p in points if series in p[order]]
             axis.plot([x for x, _ in there], [y for _, y in there], marker="o", label=label)
         axis.set_xscale("log")
-        axis.set_ylim(bottom=0)
         axis.set_xlabel("other live allocations (1 stands for none)")
         axis.set_title("last slot reused" if order == "last" else "random order")
         axis.grid(True, alpha=0.3)
+        axis.set_ylim(0, 1.05 * max(p[order][s] for p in points for s in p[order]))
     axes[0].set_ylabel("ns for allocate + release of 64 bytes")
     axes[0].legend()
     figure.suptitle(f"minimal plugin, medians, revision {result['revision'][:12]}")
