@@ -41,7 +41,7 @@ uint64_t nxmem_word_unmet(uint64_t word) { return word - (uint64_t)has_met(word)
     ensures pins: NX_WORD_PINS(\result) == pins;
     ensures state: NX_WORD_STATE(\result) == state; */
 static uint64_t word_of(uint32_t generation, uint32_t met, uint32_t pins, uint32_t state) {
-  return (uint64_t)generation * 4294967296u + (uint64_t)met * MET + (uint64_t)pins * ONE_PIN + state;
+  return (uint64_t)generation * 4294967296u + met * MET + pins * ONE_PIN + state;
 }
 
 uint64_t nxmem_word_pinned(uint64_t word) {
