@@ -291,7 +291,7 @@ static const weight_row weight_rows[] = {
 static void test_weight(void **state) {
   const nx_case *c = *state;
   const weight_row *row = c->row;
-  enum { COUNT = 20 * 16384 };
+  enum { COUNT = 4 * 16384 };
   static nxmem_allocation all[COUNT];
   set_numbers(c->mode, row->stride, row->overlap);
   const int64_t before = atomic_load(&heap);
