@@ -367,7 +367,7 @@ NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_release(nxmem_allocator allocat
  * quarantines or revives the allocation.
  *
  * options     As for nxmem_release().
- * ticket_out  The plugin's ticket, for messages; may be NULL.
+ * ticket_out  The plugin's ticket, for messages; 0 where it completed without one. May be NULL.
  *
  * NXMEM_OK                queued, or completed already.
  * NXMEM_ERR_PLUGIN        refused: still live; or, where its completion had come before, what that said (the message names it).

@@ -30,8 +30,10 @@ typedef struct asking {
  */
 static NX_APART void undo(nx_allocator *a, nx_allocation *record, int hand_back, uint32_t reason) {
   nx_release_answer answer = {.fate = NXMEM_FATE_QUARANTINED, .residual = NXMEM_UNWRITTEN_COUNT};
+  nx_guard_leave(a, record); /* before the plugin may hand it out again */
   if (hand_back) nx_release_ask(a, record, &answer);
   if (nxmem_final_fate(answer.fate) == NXMEM_FATE_QUARANTINED) {
+    nx_guard_keep(a, record);
     nx_books_quarantine(a, record);
     nx_quarantine_list_record(a, record, answer.residual, answer.status.code, reason);
   }
@@ -47,13 +49,23 @@ static NX_APART nxmem_result refuse(nx_allocator *a, nx_allocation *record, nxme
                     "allocate %" PRIu64 " bytes", bytes);
 }
 
-/* Charged, then entered where addresses are looked at; both or neither. */
-static nx_put accept(nx_allocator *a, nx_allocation *record, const NxmemAllocResult *result, nxmem_verdict *v) {
-  *v = nx_books_charge(a, record, result);
+/* The address alone; nothing is owned by it yet. */
+static nxmem_verdict check_address(const NxmemAllocResult *result, const asking *asked) {
+  return nxmem_check_alloc_result((uint64_t)(uintptr_t)result->ptr, 0, 0, asked->bytes, asked->align, 0, 0);
+}
+
+/*
+ * Entered where addresses are looked at, then charged; both or neither. In this order: an address that is somebody's must not be handed back, whatever else
+ * is wrong with the answer.
+ */
+static nx_put accept(nx_allocator *a, nx_allocation *record, const asking *asked, const NxmemAllocResult *result,
+                     nxmem_verdict *v) {
+  *v = check_address(result, asked);
   if (v->reason != NXMEM_REASON_NONE) return NX_PUT_TAKEN;
   const nx_put put = nx_guard_enter(a, record, v);
-  if (put != NX_PUT_DONE) (void)nx_books_move(a, record, 0, 0);
-  return put;
+  if (put != NX_PUT_DONE) return put;
+  *v = nx_books_charge(a, record, result);
+  return v->reason == NXMEM_REASON_NONE ? NX_PUT_DONE : NX_PUT_TAKEN;
 }
 
 static nxmem_result ask(nx_allocator *a, nx_allocation *record, const asking *asked, NxmemAllocResult *taken,
@@ -96,7 +108,7 @@ static nxmem_result allocate_into(nx_allocator *a, nx_allocation *record, const 
   }
   atomic_store_explicit(&record->ptr, result.ptr, memory_order_relaxed);
   nxmem_verdict v;
-  const nx_put put = accept(a, record, &result, &v);
+  const nx_put put = accept(a, record, asked, &result, &v);
   if (put == NX_PUT_NO_MEMORY) {
     undo(a, record, 1, NXMEM_REASON_NONE);
     return nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "allocate: no memory to note the address");

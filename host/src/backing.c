@@ -136,7 +136,7 @@ static void settle_committed(nx_allocator *a, nx_allocation *record) {
 /* Whoever keeps coming while the last one settles must not keep it here: then what is charged stays. */
 enum { SETTLE_ROUNDS = 4 };
 
-static void unpin(nx_allocator *a, nx_allocation *record) {
+void nx_backing_unpin(nx_allocator *a, nx_allocation *record) {
   int rounds = 0;
   uint64_t word = atomic_load(&record->slot.word);
   for (;;) {
@@ -215,7 +215,7 @@ static nxmem_result commit_entered(nx_allocator *a, nxmem_allocator allocator, n
   if (r == NXMEM_OK) r = begin(&w, allocator, allocation, error);
   if (r != NXMEM_OK) return r;
   r = commit_pinned(&w, range, error);
-  unpin(a, w.record);
+  nx_backing_unpin(a, w.record);
   return r;
 }
 
@@ -266,7 +266,7 @@ nxmem_result nxmem_decommit(nxmem_allocator allocator, nxmem_allocation allocati
   if (r == NXMEM_OK) r = begin(&w, allocator, allocation, error);
   if (r == NXMEM_OK) {
     r = decommit_pinned(&w, range, unmapped_out, error);
-    unpin(w.a, w.record);
+    nx_backing_unpin(w.a, w.record);
   }
   nx_allocator_leave(w.a);
   return r;
@@ -298,7 +298,7 @@ nxmem_result nxmem_committed_bytes(nxmem_allocator allocator, nxmem_allocation a
   if (r == NXMEM_OK) r = begin(&w, allocator, allocation, error);
   if (r == NXMEM_OK) {
     r = committed_pinned(&w, out, error);
-    unpin(w.a, w.record);
+    nx_backing_unpin(w.a, w.record);
   }
   nx_allocator_leave(w.a);
   return r;
@@ -347,7 +347,7 @@ nxmem_result nxmem_cost_of_ranges(nxmem_allocator allocator, nxmem_allocation al
   if (r == NXMEM_OK) r = begin(&w, allocator, allocation, error);
   if (r == NXMEM_OK) {
     r = cost_pinned(&w, ranges, count, out, error);
-    unpin(w.a, w.record);
+    nx_backing_unpin(w.a, w.record);
   }
   nx_allocator_leave(w.a);
   return r;

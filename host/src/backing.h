@@ -17,4 +17,10 @@ nxmem_result nx_need_slot(int there, const char *verb, const char *slot, nxmem_e
 nxmem_result nx_check_ranges(const char *verb, const NxmemByteRange *ranges, uint64_t count, uint64_t size,
                              nxmem_error *error);
 
+/*
+ * Give up a pin of a record (nx_record_pin). The last to leave asks what is committed where several were there at once, or one failed, and settles the charge.
+ * [runs plugin code]
+ */
+void nx_backing_unpin(nx_allocator *allocator, nx_allocation *record);
+
 #endif /* NX_BACKING_H */

@@ -10,7 +10,6 @@
  */
 #include "callbacks.h"
 
-#include <pthread.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -46,34 +45,34 @@ static NxmemStatus answer_stray(void) {
 /* ---- Contexts ---------------------------------------------------------------------------------------------------- */
 
 /*
- * A context is the allocator's handle behind a number drawn once, so that it serves a plugin neither as a handle of
- * the API nor as a pattern for others.
+ * A context is drawn for each open: the allocator's slot, behind 32 bits that nobody can work out from another one. It serves a plugin neither as a handle of the API
+ * nor to speak for a neighbour; one that reads a neighbour's table in memory has it all the same.
  */
-static _Atomic uint64_t salt;
-
-static void draw_salt(void) {
-  uint64_t drawn;
-  if (getrandom(&drawn, sizeof drawn, 0) != (ssize_t)sizeof drawn) drawn = (uint64_t)(uintptr_t)&salt;
-  atomic_store(&salt, drawn);
+static uint64_t draw_context(uint32_t slot) {
+  static _Atomic uint32_t turn;
+  uint32_t drawn = 0;
+  while (drawn == 0)
+    if (getrandom(&drawn, sizeof drawn, 0) != (ssize_t)sizeof drawn)
+      drawn = (uint32_t)(uintptr_t)&turn ^ atomic_fetch_add(&turn, 2654435761u);
+  return (uint64_t)drawn << 32 | (slot + 1u);
 }
 
-static void *context_of(uint64_t handle) {
-  return (void *)(uintptr_t)(handle ^ atomic_load_explicit(&salt, memory_order_relaxed));
-}
-static uint64_t handle_of(const void *context) {
-  return (uint64_t)(uintptr_t)context ^ atomic_load_explicit(&salt, memory_order_relaxed);
+static nx_allocator *slot_of(const void *context) {
+  return (nx_allocator *)(void *)nx_table_find(&nx_allocators, (uint64_t)(uintptr_t)context);
 }
 
 /* Being opened, open, closing, or closed with something outstanding. */
-static int names_present(nx_allocator *a, uint64_t handle) {
-  return nxmem_presence_of(nxmem_check_claim(atomic_load(&a->slot.word), handle)) != NXMEM_PRESENCE_GONE;
+static int names_present(nx_allocator *a, const void *context) {
+  if (atomic_load(&a->deferral.context) != (uint64_t)(uintptr_t)context) return 0;
+  return nxmem_presence_of(nxmem_check_claim(atomic_load(&a->slot.word), nx_slot_handle(&a->slot))) !=
+         NXMEM_PRESENCE_GONE;
 }
 
 /* The allocator that a context names, with a share in its slot; NULL for any number that names none. */
-static nx_allocator *enter(uint64_t handle) {
-  nx_allocator *a = nx_is_forked() ? NULL : (nx_allocator *)(void *)nx_table_find(&nx_allocators, handle);
-  if (a == NULL || !names_present(a, handle) || !nx_share_take(a)) return NULL;
-  if (names_present(a, handle)) return a; /* with the share it stays this one */
+static nx_allocator *enter(const void *context) {
+  nx_allocator *a = nx_is_forked() ? NULL : slot_of(context);
+  if (a == NULL || !names_present(a, context) || !nx_share_take(a)) return NULL;
+  if (names_present(a, context)) return a; /* with the share it stays this one */
   nx_share_give(a);
   return NULL;
 }
@@ -121,20 +120,14 @@ static NxmemStatus complete(nx_allocator *a, uint64_t handle, const NxmemRelease
 }
 
 static NxmemStatus release_completed(void *host_ctx, const NxmemReleaseCompletion *completion) {
-  const uint64_t handle = handle_of(host_ctx);
-  nx_allocator *a = enter(handle);
+  nx_allocator *a = enter(host_ctx);
   if (a == NULL) return answer_stray();
-  const NxmemStatus status = complete(a, handle, completion);
+  const NxmemStatus status = complete(a, nx_slot_handle(&a->slot), completion);
   nx_share_give(a);
   return status;
 }
 
 /* ---- Reclaim ----------------------------------------------------------------------------------------------------- */
-
-/* A place that can be written to, as far as its address tells. */
-static int is_place(const uint64_t *out) {
-  return nxmem_check_table_address((uintptr_t)out).reason == NXMEM_REASON_NONE;
-}
 
 static NxmemStatus answer_reclaim(nx_allocator *a, nxmem_verdict v, nx_reclaim_end end) {
   switch (end) {
@@ -152,21 +145,29 @@ static NxmemStatus answer_reclaim(nx_allocator *a, nxmem_verdict v, nx_reclaim_e
   }
 }
 
+static NxmemStatus answer_no_place(void) {
+  return answer(NXMEM_STATUS_INVALID_ARGUMENT,
+                "reclaimed_out cannot be written to; pass an aligned place for the count");
+}
+
 static NxmemStatus reclaim(nx_allocator *a, uint64_t handle, const NxmemReclaimRequest *request,
                            uint64_t *reclaimed_out) {
-  if (!is_place(reclaimed_out))
-    return answer(NXMEM_STATUS_INVALID_ARGUMENT, "reclaimed_out is NULL or misaligned; pass a place for the count");
   nxmem_verdict v = {NXMEM_REASON_NONE, 0, 0, 0};
-  const nx_reclaim_end end = nx_reclaim(a, handle, request, reclaimed_out, &v);
+  uint64_t reclaimed = 0;
+  /* Written before the hook is asked: what it gives back must not be lost for want of a place to say so. */
+  if (!nx_store_count(a->deferral.fetch, reclaimed_out, 0)) return answer_no_place();
+  const nx_reclaim_end end = nx_reclaim(a, handle, request, &reclaimed, &v);
+  if (end == NX_RECLAIM_DONE && !nx_store_count(a->deferral.fetch, reclaimed_out, reclaimed)) return answer_no_place();
   return answer_reclaim(a, v, end);
 }
 
 static NxmemStatus request_reclaim(void *host_ctx, const NxmemReclaimRequest *request, uint64_t *reclaimed_out) {
-  if (is_place(reclaimed_out)) *reclaimed_out = 0;
-  const uint64_t handle = handle_of(host_ctx);
-  nx_allocator *a = enter(handle);
-  if (a == NULL) return answer_stray();
-  const NxmemStatus status = reclaim(a, handle, request, reclaimed_out);
+  nx_allocator *a = enter(host_ctx);
+  if (a == NULL) {
+    if (nx_fetch_guarded_works()) (void)nx_store_count(NXMEM_FETCH_GUARDED, reclaimed_out, 0);
+    return answer_stray();
+  }
+  const NxmemStatus status = reclaim(a, nx_slot_handle(&a->slot), request, reclaimed_out);
   nx_share_give(a);
   return status;
 }
@@ -174,12 +175,12 @@ static NxmemStatus request_reclaim(void *host_ctx, const NxmemReclaimRequest *re
 /* ---- Tables ------------------------------------------------------------------------------------------------------ */
 
 const NxmemHostCallbacks *nx_callbacks_fill(nx_allocator *allocator, uint32_t abi_minor) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  (void)pthread_once(&once, draw_salt);
+  const uint64_t context = draw_context(allocator->slot.self);
+  atomic_store(&allocator->deferral.context, context);
   NxmemHostCallbacks *table = nx_callback_page_written(allocator->slot.self);
   table->struct_size = sizeof *table;
   table->abi_minor = abi_minor;
-  table->host_ctx = context_of(nx_slot_handle(&allocator->slot));
+  table->host_ctx = (void *)(uintptr_t)context;
   table->request_reclaim = request_reclaim;
   table->release_completed = release_completed;
   return nx_callback_page_shown(allocator->slot.self);

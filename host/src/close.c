@@ -53,6 +53,7 @@ static nxmem_result back_out(nx_allocator *a, uint64_t n, const char *what, nxme
 static void hold(nx_allocator *a, nx_module *module) {
   atomic_fetch_add(&module->held, 1u);
   nx_slot_set(&a->slot, NXMEM_SLOT_QUARANTINED);
+  atomic_thread_fence(memory_order_seq_cst); /* held before looked through; deferred.c, settle() has the other half */
   if (atomic_load(&a->quarantined) != 0) nx_release_forget_quarantined(a);
   nx_prefix_forget_quarantined(nx_slot_handle(&a->slot));
   nx_share_give(a); /* C3 */

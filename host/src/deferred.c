@@ -149,6 +149,7 @@ static void settle(nx_allocator *a, nx_allocation *record, const NxmemReleaseOut
     nx_books_drop_live(a); /* its address has another owner by now */
   }
   nx_release_finish(a, record, &answer);
+  atomic_thread_fence(memory_order_seq_cst); /* quarantined before looked whether it is held; close.c, hold() */
   if (nx_is_held(a)) nx_release_forget(a, record);
 }
 

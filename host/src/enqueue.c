@@ -10,6 +10,7 @@
  * this thread as its one user: a completion that leaves it live leaves a slot that nobody can claim before this thread
  * has given that user up.
  */
+#include "backing.h"
 #include "books.h"
 #include "deferred.h"
 #include "error.h"
@@ -128,8 +129,13 @@ static nxmem_result quarantine(enqueuing *e) {
  */
 static void give_up_user(enqueuing *e) {
   uint64_t word = atomic_load(&e->record->slot.word);
-  while (nxmem_same_generation(word, e->id) && nxmem_word_pins(word) != 0u)
+  while (nxmem_same_generation(word, e->id) && nxmem_word_pins(word) != 0u) {
+    if (nxmem_word_state(word) == NXMEM_SLOT_LIVE) {
+      nx_backing_unpin(e->allocator, e->record); /* others may have met here: the last to leave settles */
+      return;
+    }
     if (atomic_compare_exchange_weak(&e->record->slot.word, &word, nxmem_word_unpinned(word))) return;
+  }
 }
 
 static const char *completion_words(uint64_t word, uint64_t id) {
@@ -205,6 +211,6 @@ nxmem_result nxmem_enqueue_release(nxmem_allocator allocator, nxmem_allocation a
                             .align = options == NULL ? 0 : options->align};
   r = enqueue_entered(&e, &naming);
   nx_allocator_leave(e.allocator);
-  if (r == NXMEM_OK && ticket_out != NULL) *ticket_out = e.ticket;
+  if (r == NXMEM_OK && ticket_out != NULL) *ticket_out = e.ticket == NXMEM_UNWRITTEN_COUNT ? 0 : e.ticket;
   return r;
 }

@@ -50,6 +50,21 @@ size_t nx_fetch_by_memfd(void *out, const void *src, size_t bytes) {
   return got;
 }
 
+static int store_by_writev(uint64_t *to, uint64_t count) {
+  struct iovec local = {.iov_base = &count, .iov_len = sizeof count};
+  struct iovec remote = {.iov_base = to, .iov_len = sizeof count};
+  return process_vm_writev(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)sizeof count;
+}
+
+static int store_by_memfd(uint64_t *to, uint64_t count) {
+  pthread_mutex_lock(&scratch_lock);
+  const int fd = open_scratch_locked();
+  const int stored = fd >= 0 && pwrite(fd, &count, sizeof count, 0) == (ssize_t)sizeof count &&
+                     pread(fd, to, sizeof count, 0) == (ssize_t)sizeof count;
+  pthread_mutex_unlock(&scratch_lock);
+  return stored;
+}
+
 typedef enum way { WAY_UNKNOWN, WAY_READV, WAY_MEMFD, WAY_NONE } way;
 
 static way find_way(void) {
@@ -76,6 +91,14 @@ int nx_fetch_guarded_works(void) { return present_way() != WAY_NONE; }
 
 size_t nx_fetch_guarded(void *out, const void *src, size_t bytes) {
   return present_way() == WAY_READV ? nx_fetch_by_readv(out, src, bytes) : nx_fetch_by_memfd(out, src, bytes);
+}
+
+int nx_store_count(nxmem_fetch_mode mode, uint64_t *to, uint64_t count) {
+  if (nxmem_check_table_address((uintptr_t)to).reason != NXMEM_REASON_NONE) return 0;
+  if (mode == NXMEM_FETCH_GUARDED)
+    return (present_way() == WAY_READV && store_by_writev(to, count)) || store_by_memfd(to, count);
+  *(volatile uint64_t *)to = count;
+  return 1;
 }
 
 /* What was readable must cover what the table's own size, as far as we know it, makes a reader look at. */

@@ -1,4 +1,4 @@
-/* Reading plugin memory: the only place of the host that does. Private to the host. */
+/* Plugin memory: the only place of the host that reads it, or writes where a plugin says. Private to the host. */
 #ifndef NX_FETCH_H
 #define NX_FETCH_H
 
@@ -39,6 +39,11 @@ size_t nx_fetch_guarded(void *out, const void *src, size_t bytes);
  */
 nxmem_verdict nx_fetch_table(nxmem_fetch_mode mode, const void *src, uint32_t full, nx_snapshot *snapshot,
                              const void **view_out);
+
+/*
+ * Write a count to a place that a plugin names, which may be any address; 0 where it cannot be written to. In the direct mode a plain store. [any-thread]
+ */
+int nx_store_count(nxmem_fetch_mode mode, uint64_t *to, uint64_t count);
 
 /* Copy a name's first bytes: up to its NUL or NXMEM_NAME_BUF. Returns how many bytes of `out` may be looked at; the rest are zero. */
 uint32_t nx_fetch_name(nxmem_fetch_mode mode, const uint8_t *src, uint8_t out[256]);

@@ -38,6 +38,6 @@ void nx_fork_watch(void) {
 }
 
 int nx_is_forked(void) {
-  atomic_uchar *byte = atomic_load_explicit(&mark, memory_order_relaxed);
+  atomic_uchar *byte = atomic_load_explicit(&mark, memory_order_acquire);
   return byte != NULL && atomic_load_explicit(byte, memory_order_relaxed) == 0;
 }

@@ -8,6 +8,8 @@
  */
 #include <inttypes.h>
 #include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "backing.h"
 #include "books.h"
@@ -22,7 +24,7 @@ typedef struct group {
   nx_allocator *a;
   nxmem_allocator owner;
   nx_prefix *prefix;
-  const nxmem_allocation *members;
+  const nxmem_allocation *members; /* the host's copy: what the caller's array says later does not count */
   uint32_t count;
   uint64_t offset;
   uint32_t mapped; /* the first so many map it, at a believed cost */
@@ -196,18 +198,28 @@ static nxmem_result commit_entered(group *g) {
   return r == NXMEM_OK ? commit_all(g) : r;
 }
 
+static nxmem_result commit_group(group *g, nxmem_prefix handle, nxmem_group_outcome *outcome_out) {
+  nxmem_result r = nx_prefix_enter(verb, handle, &g->prefix, &g->a, g->error);
+  if (r != NXMEM_OK) return r;
+  g->owner.id = nx_slot_handle(&g->a->slot);
+  r = commit_entered(g);
+  *outcome_out = (nxmem_group_outcome)nxmem_judge_group(g->count, g->mapped, g->kept);
+  nx_prefix_leave(g->prefix, g->a);
+  return r;
+}
+
 nxmem_result nxmem_prefix_commit(nxmem_prefix handle, const nxmem_allocation *allocations, uint32_t count,
                                  uint64_t byte_offset, nxmem_group_outcome *outcome_out, nxmem_error *error) {
   if (allocations == NULL || count == 0 || outcome_out == NULL)
     return nx_fail(error, NXMEM_ERR_INVALID_ARGUMENT, "%s: allocations or outcome_out is NULL, or there are none",
                    verb);
   *outcome_out = NXMEM_GROUP_PRIVATE;
-  group g = {.members = allocations, .count = count, .offset = byte_offset, .error = error};
-  nxmem_result r = nx_prefix_enter(verb, handle, &g.prefix, &g.a, error);
-  if (r != NXMEM_OK) return r;
-  g.owner.id = nx_slot_handle(&g.a->slot);
-  r = commit_entered(&g);
-  *outcome_out = (nxmem_group_outcome)nxmem_judge_group(count, g.mapped, g.kept);
-  nx_prefix_leave(g.prefix, g.a);
+  nxmem_allocation *members = malloc(count * sizeof *members);
+  if (members == NULL)
+    return nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "%s: no memory for a group of %" PRIu32, verb, count);
+  memcpy(members, allocations, count * sizeof *members);
+  group g = {.members = members, .count = count, .offset = byte_offset, .error = error};
+  const nxmem_result r = commit_group(&g, handle, outcome_out);
+  free(members);
   return r;
 }

@@ -7,6 +7,7 @@
 #include "guard.h"
 
 #include "nxmem/overlap.h"
+#include "nxmem/range.h"
 #include "record.h"
 
 void nx_guard_set(nx_allocator *a, nx_space *space) { a->space = space; }
@@ -29,4 +30,16 @@ void nx_guard_leave(nx_allocator *a, nx_allocation *record) {
   if (a->space == NULL || !nx_record_is_indexed(record)) return;
   nx_record_set_indexed(record, 0);
   nx_index_drop(a->space, address_of(record), bytes_of(record));
+}
+
+void nx_guard_keep(nx_allocator *a, nx_allocation *record) {
+  if (a->space == NULL || address_of(record) == 0 || !nxmem_range_is_whole(address_of(record), bytes_of(record)))
+    return;
+  if (atomic_fetch_add(&a->space->kept, 1u) >= NX_KEPT_MAX) {
+    atomic_fetch_sub(&a->space->kept, 1u);
+    return;
+  }
+  uint64_t other = 0, other_bytes = 0;
+  if (nx_index_put(a->space, address_of(record), bytes_of(record), &other, &other_bytes) != NX_PUT_DONE)
+    atomic_fetch_sub(&a->space->kept, 1u);
 }

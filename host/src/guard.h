@@ -18,4 +18,11 @@ nx_put nx_guard_enter(nx_allocator *allocator, nx_allocation *record, nxmem_verd
 /* Take it out, where it is in: the plugin may hand the address out again as soon as it takes it back. The caller owns the record. [any-thread] */
 void nx_guard_leave(nx_allocator *allocator, nx_allocation *record);
 
+/*
+ * The plugin kept an address whose record goes: nobody gets it any more, as far as it is not somebody's now. At most NX_KEPT_MAX of them for each factory, so that
+ * lies do not fill the index.
+ */
+enum { NX_KEPT_MAX = 65536 };
+void nx_guard_keep(nx_allocator *allocator, nx_allocation *record);
+
 #endif /* NX_GUARD_H */

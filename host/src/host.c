@@ -169,11 +169,15 @@ nxmem_result nxmem_host_destroy(nxmem_host handle, nxmem_error *error) {
   if (found != NXMEM_OK) return found;
   if (!nx_slot_move(&host->slot, handle.id, NXMEM_SLOT_LIVE, NXMEM_SLOT_RELEASING))
     return nx_fail(error, NXMEM_ERR_BUSY, "destroy host: another thread is destroying it");
-  /* In this order: without a plugin handle no call can begin, without a call inside no allocator can be opened. */
+  /*
+   * In this order: without a plugin handle no call can begin, without a call inside no allocator can be opened. And again: as long as one was open, a callback
+   * could count itself in; it sees its allocator open, or it is seen.
+   */
   const uint64_t plugins = atomic_load(&host->open_plugins);
-  const uint64_t inside = count_calls_inside(handle.id);
+  uint64_t inside = count_calls_inside(handle.id);
   nxmem_host_counts counts = {0};
   count_allocators(handle.id, &counts);
+  if (inside == 0) inside = count_calls_inside(handle.id);
   if (plugins != 0 || inside != 0 || counts.open_allocators != 0) {
     nx_slot_set(&host->slot, NXMEM_SLOT_LIVE);
     if (plugins != 0) return still_open(plugins, "open plugins", error);

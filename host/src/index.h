@@ -9,6 +9,7 @@
 typedef struct nx_space {
   uint32_t id;            /* no other space has it that holds a range */
   _Atomic uint32_t tiers; /* bit t: a range of tier t was put there once */
+  _Atomic uint32_t kept;  /* ranges without a record (guard.c) */
 } nx_space;
 
 typedef enum nx_put { NX_PUT_DONE = 0, NX_PUT_TAKEN = 1, NX_PUT_NO_MEMORY = 2 } nx_put;

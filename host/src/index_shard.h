@@ -33,9 +33,12 @@ typedef struct nx_shard {
   uint32_t next_empty;
 } nx_shard;
 
+/* Odd numbers, drawn when the library is loaded: a plugin that chooses its addresses cannot choose their chains. */
+extern uint64_t nx_hash_keys[3];
+
 static inline uint64_t nx_cell_hash(nx_cell_key key) {
-  const uint64_t mixed = (key.cell + (uint64_t)key.space * 0xD6E8FEB86659FD93ull) * 0x9E3779B97F4A7C15ull;
-  return (mixed ^ mixed >> 32) * 0xD6E8FEB86659FD93ull;
+  const uint64_t mixed = (key.cell + (uint64_t)key.space * nx_hash_keys[0]) * nx_hash_keys[1];
+  return (mixed ^ mixed >> 32) * nx_hash_keys[2];
 }
 
 /* Any thread may hold it for a few instructions; whoever waits gives way. */

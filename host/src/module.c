@@ -125,6 +125,7 @@ static void reset(nx_module *module, uint64_t host, const nx_file_identity *file
   for (uint32_t i = 0; i < NXMEM_FACTORIES_MAX; i++) {
     module->spaces[i].id = module->slot.self * (uint32_t)NXMEM_FACTORIES_MAX + i;
     atomic_store(&module->spaces[i].tiers, 0);
+    atomic_store(&module->spaces[i].kept, 0);
   }
   module->references = 1;
   /* `inside` is not reset: a stale handle may be counting itself in and out at this very moment. */
@@ -304,7 +305,9 @@ nxmem_result nx_module_try_release(nx_module *module, nxmem_unload_info *info, n
 }
 
 void nx_module_drop(nx_host *host, nx_module *module, nxmem_unload_info *info) {
-  info->references = drop_reference(module);
   info->unmapped = 0;
+  pthread_mutex_lock(&module_lock); /* who takes the file over finds the leak counted */
+  info->references = --module->references;
   if (info->references == 0) nx_count(&host->forced_leaks);
+  pthread_mutex_unlock(&module_lock);
 }

@@ -106,6 +106,7 @@ typedef struct nx_deferral {
   nx_counter rounds; /* releases ever queued: sets the word of each round apart from the one before */
   nx_counter
       closed; /* not 0: the plugin's release has been or is being called, nothing of this allocator becomes live again */
+  nx_counter context;    /* what the plugin passes back as host_ctx */
   nxmem_pin_source pins; /* pin NULL: none */
   /* Of its host, which may be gone when a late callback comes. */
   nxmem_fetch_mode fetch;
