@@ -188,6 +188,47 @@ static void test_quarantined(void **state) {
   strike();
 }
 
+/* Whatever else is wrong with the answer: an address that is somebody's is not handed back. */
+static void test_taken_and_huge(void **state) {
+  set(*state);
+  const nxmem_allocation first = hand_out(stage.allocator, 0x10000, 64);
+  puppet.own_numbers = 1;
+  puppet.owned = puppet.mapped = ALL_ONES;
+  must_refuse(stage.allocator, 0x10000, 64);
+  puppet.own_numbers = 0;
+  nx_must_release(stage.allocator, first);
+  strike();
+}
+
+/* An answer that is refused for its numbers is handed back; what the plugin then keeps, nobody gets. */
+static void test_kept_of_a_refusal(void **state) {
+  set(*state);
+  puppet.own_numbers = 1;
+  puppet.owned = puppet.mapped = ALL_ONES;
+  puppet.address = (uint8_t *)(uintptr_t)0x10000;
+  answer_release(NXMEM_STATUS_OK, NXMEM_RELEASE_QUARANTINED);
+  nxmem_allocation none;
+  assert_int_equal(nxmem_allocate(stage.allocator, 64, 1, NULL, &none, NULL), NXMEM_ERR_CONTRACT);
+  assert_int_equal(nx_puppet_calls(NX_IN_RELEASE_ALLOCATION), 1);
+  puppet.own_numbers = 0;
+  puppet.own_release = 0;
+  must_refuse(stage.allocator, 0x10020, 64);
+  strike();
+}
+
+/* Taken back, it is free again. */
+static void test_returned_of_a_refusal(void **state) {
+  set(*state);
+  puppet.own_numbers = 1;
+  puppet.owned = puppet.mapped = ALL_ONES;
+  puppet.address = (uint8_t *)(uintptr_t)0x10000;
+  nxmem_allocation none;
+  assert_int_equal(nxmem_allocate(stage.allocator, 64, 1, NULL, &none, NULL), NXMEM_ERR_CONTRACT);
+  puppet.own_numbers = 0;
+  nx_must_release(stage.allocator, hand_out(stage.allocator, 0x10000, 64));
+  strike();
+}
+
 static void test_put_back(void **state) {
   set(*state);
   const nxmem_allocation first = hand_out(stage.allocator, 0x10000, 64);
@@ -319,6 +360,9 @@ ONE(factory, "two factories");
 ONE(module, "two modules of one file");
 ONE(trusted, "a host that trusts addresses");
 ONE(quarantined, "what it keeps, also behind its allocator's close");
+ONE(huge, "taken, with impossible numbers: not handed back");
+ONE(refusal, "impossible numbers, and kept when handed back");
+ONE(returned, "impossible numbers, and taken back");
 ONE(put_back, "still live: looked at again");
 ONE(honest, "handed out while its release runs, and released");
 ONE(still_live, "handed out while its release runs, and still live");
@@ -338,6 +382,9 @@ int main(void) {
   nx_suite_modes(&suite, ROWS(module_rows), test_other_module);
   nx_suite_modes(&suite, ROWS(trusted_rows), test_trusted);
   nx_suite_modes(&suite, ROWS(quarantined_rows), test_quarantined);
+  nx_suite_modes(&suite, ROWS(huge_rows), test_taken_and_huge);
+  nx_suite_modes(&suite, ROWS(refusal_rows), test_kept_of_a_refusal);
+  nx_suite_modes(&suite, ROWS(returned_rows), test_returned_of_a_refusal);
   nx_suite_modes(&suite, ROWS(put_back_rows), test_put_back);
   nx_suite_modes(&suite, ROWS(honest_rows), test_honest_meanwhile);
   nx_suite_modes(&suite, ROWS(still_live_rows), test_still_live_meanwhile);

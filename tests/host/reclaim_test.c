@@ -5,6 +5,8 @@
  * after the allocator is there; hooks that refuse, claim too much, release, allocate, close and unload.
  * Promise: only what is the caller's own reaches the hook; the count is always written and never above what was asked.
  */
+#define _GNU_SOURCE
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "scripted_probe.h"
@@ -263,6 +265,42 @@ static void test_held(void **state) {
   nx_host_gone(stage.host);
 }
 
+/* ---- Where the count goes ---------------------------------------------------------------------------------------- */
+
+typedef struct out_row {
+  const char *name;
+  nx_modes modes;
+  int protection; /* of the page that is named; -1: the plugin's own callback table */
+  uintptr_t off;
+} out_row;
+
+static const out_row out_rows[] = {
+    {"the count goes to an unmapped page", NX_GUARDED_ONLY, PROT_NONE, 0},
+    {"the count goes to a page that is read-only", NX_GUARDED_ONLY, PROT_READ, 0},
+    {"the count goes to the callback table", NX_GUARDED_ONLY, -1, 0},
+    {"the count goes across the end of memory", NX_GUARDED_ONLY, PROT_NONE, 8},
+    {"the count goes to a misaligned place", 0, PROT_READ | PROT_WRITE, 4},
+};
+
+/* Refused before the hook gives anything back, also where the context names nothing; nobody faults. */
+static void test_out(void **state) {
+  const nx_case *c = *state;
+  const out_row *row = c->row;
+  play(c->mode);
+  hook.says = 7;
+  void *page = mmap(NULL, 4096, row->protection < 0 ? PROT_NONE : row->protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  assert_ptr_not_equal(page, MAP_FAILED);
+  uintptr_t place = row->protection < 0 ? (uintptr_t)puppet.callbacks : (uintptr_t)page + row->off;
+  assert_int_equal(ask(&honest, (uint64_t *)place).code, INVALID);
+  assert_int_equal(hook.calls, 0);
+  assert_int_equal(puppet.callbacks->request_reclaim(NULL, &honest, (uint64_t *)place).code, INVALID);
+  uint64_t reclaimed = 0;
+  assert_int_equal(ask(&honest, &reclaimed).code, NXMEM_STATUS_OK);
+  assert_int_equal(reclaimed, 7);
+  munmap(page, 4096);
+  nx_stage_strike(&stage);
+}
+
 /* ---- What the hook does ------------------------------------------------------------------------------------------ */
 
 static nxmem_allocation given_up, taken;
@@ -412,6 +450,7 @@ int main(void) {
   nx_suite_modes(&suite, ROWS(no_hook_rows), test_no_hook);
   nx_suite_modes(&suite, ROWS(places_rows), test_places);
   nx_suite_modes(&suite, ROWS(held_rows), test_held);
+  nx_suite_modes(&suite, ROWS(out_rows), test_out);
   nx_suite_modes(&suite, ROWS(act_rows), test_act);
   nx_suite_modes(&suite, ROWS(under_rows), test_under);
   nx_suite_modes(&suite, ROWS(scripted_rows), test_scripted);
