@@ -36,7 +36,7 @@ DOMAINS = "equality,symbolic-locations"
 PRECISION = {"-eva-domains", "-eva-slevel-function", "-eva-min-loop-unroll"}
 # Domains and partitioning make the analysis more precise; none of these options silences anything.
 EVA = ["-eva", "-eva-verbose", "0", "-warn-unsigned-overflow", "-warn-unsigned-downcast", "-warn-signed-downcast",
-       "-eva-domains", DOMAINS, "-eva-equality-through-calls", "all", "-eva-split-return", "full",
+       "-eva-domains", DOMAINS, "-eva-equality-through-calls", "all", "-eva-octagon-through-calls", "-eva-split-return", "full",
        "-eva-subdivide-non-linear", "64", "-eva-slevel", "5000"]
 # Kinds of properties that are the proofs' business: what a contract promises, and what loops keep.
 PROVED_ELSEWHERE = {"postcondition", "assigns clause", "from clause", "loop invariant", "loop assigns", "loop variant",

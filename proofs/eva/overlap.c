@@ -24,4 +24,5 @@ void eva_nxmem_find_overlap(void) {
   (void)nxmem_find_overlap(spans, eva_each(0u, 8u), any32);
 }
 
+/* eva: -eva-domains octagon */
 void eva_nxmem_check_apart(void) { (void)nxmem_check_apart(any64, any64, any64, any64); }
