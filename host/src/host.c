@@ -107,7 +107,6 @@ static void count_allocators(uint64_t host, nxmem_host_counts *out) {
     out->open_allocators += !held;
     add(&out->queued_releases, &a->deferral.queued);
     out->live_allocations = nxmem_count_add(out->live_allocations, nx_books_live(a));
-    out->live_prefixes = nxmem_count_add(out->live_prefixes, nx_prefix_count(nx_slot_handle(&a->slot)));
     add(&out->quarantined, &a->quarantined);
     add(&out->quarantined_bytes, &a->quarantined_bytes);
     out->owned_bytes = nxmem_count_add(out->owned_bytes, nx_books_owned(a));
@@ -142,6 +141,7 @@ nxmem_result nxmem_host_count(nxmem_host handle, nxmem_host_counts *out, nxmem_e
   };
   count_allocators(handle.id, &counts);
   count_modules(handle.id, &counts);
+  counts.live_prefixes = nx_prefix_count_of_host(handle.id);
   *out = counts;
   return NXMEM_OK;
 }

@@ -124,6 +124,23 @@ uint64_t nx_prefix_count(uint64_t allocator) {
   return n;
 }
 
+static int belongs_to(uint64_t allocator, uint64_t host) {
+  nx_allocator *a = (nx_allocator *)(void *)nx_table_find(&nx_allocators, allocator);
+  return a != NULL && nxmem_same_generation(atomic_load(&a->slot.word), allocator) &&
+         atomic_load_explicit(&a->host, memory_order_relaxed) == host;
+}
+
+uint64_t nx_prefix_count_of_host(uint64_t host) {
+  uint64_t n = 0;
+  const uint32_t count = atomic_load(&nx_prefixes.count);
+  for (uint32_t i = 0; i < count; i++) {
+    nx_prefix *prefix = (nx_prefix *)(void *)nx_table_at(&nx_prefixes, i);
+    if (nxmem_check_live(atomic_load(&prefix->slot.word)).reason != NXMEM_REASON_NONE) continue;
+    n += (uint64_t)belongs_to(atomic_load(&prefix->owner), host);
+  }
+  return n;
+}
+
 void nx_prefix_forget_quarantined(uint64_t allocator) {
   const uint32_t count = atomic_load(&nx_prefixes.count);
   for (uint32_t i = 0; i < count; i++) {

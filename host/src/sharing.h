@@ -31,6 +31,9 @@ void nx_prefix_leave(nx_prefix *prefix, nx_allocator *allocator);
 /* Live prefixes of an allocator: they keep it open. [any-thread] */
 uint64_t nx_prefix_count(uint64_t allocator);
 
+/* Live prefixes of all allocators of a host, in one pass. [any-thread] */
+uint64_t nx_prefix_count_of_host(uint64_t host);
+
 /*
  * Hand every reference of an allocator's live prefixes back to the plugin; a prefix of which it refuses one is
  * quarantined. The allocator's gate is shut and nobody is inside. [runs plugin code]
