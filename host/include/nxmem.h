@@ -131,7 +131,13 @@ NXMEM_PUBLIC void nxmem_host_options_default(nxmem_host_options *options);
 NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_host_create(const nxmem_host_options *options, nxmem_host *out,
                                             nxmem_error *error);
 
-/* Counts since the host was created. Every counter saturates, none wraps. A snapshot of moving things: what an allocator that is closing quarantined may show twice. */
+/*
+ * Counts since the host was created. Every counter saturates, none wraps.
+ *
+ * Sums of moving things: live_allocations, owned_bytes and mapped_bytes are exact while no call is inside. Beside calls each thread's part is as it was at one moment
+ * of the reading, not all at the same: a sum is never more than the most that each thread was charged with at once, added up; and less where one thread releases what
+ * another allocated. What an allocator that is closing quarantined may show twice.
+ */
 typedef struct nxmem_host_counts {
   uint64_t open_plugins;         /* plugin handles not yet unloaded or destroyed */
   uint64_t open_allocators;
@@ -205,6 +211,22 @@ typedef struct nxmem_mechanism_info {
 /* NXMEM_ERR_UNKNOWN_MECHANISM where index is not below mechanism_count. [any-thread] [re-entrant] */
 NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_plugin_mechanism(nxmem_plugin plugin, uint32_t index, nxmem_mechanism_info *out,
                                                  nxmem_error *error);
+
+/*
+ * The address of something a plugin exports beside the contract: a function to call, or data. What it answers or holds is the plugin's word: nothing of it is
+ * judged here, and the unload gate does not know of calls inside it. What it takes is said by the header that declares it (nxmem/statistics.h, nxmem/streams.h).
+ *
+ * name         As the plugin exports it. The contract's own three are refused: called behind the host's back they would upset its books.
+ * address_out  The plugin's, until it is unloaded.
+ *
+ * NXMEM_ERR_MISSING_SYMBOL    the plugin exports no such thing itself; what a library it needs exports is not its own.
+ * NXMEM_ERR_INVALID_ARGUMENT  no name, or one of the contract's three, under whatever name.
+ * NXMEM_ERR_STALE_HANDLE, BUSY (unload under way)
+ *
+ * [any-thread] [re-entrant] [blocks: the dynamic loader] [runs plugin code: the resolver of an indirect function, if the export is one]
+ */
+NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_plugin_symbol(nxmem_plugin plugin, const char *name,
+                                              void **address_out, nxmem_error *error);
 
 /* Both sides of the unload gate, and what became of the module. */
 typedef struct nxmem_unload_info {
@@ -284,7 +306,7 @@ typedef struct nxmem_allocator_info {
   uint64_t declared_flags;
   uint64_t effective_flags;
   uint32_t abi_minor; /* effective level of the table */
-  uint64_t live_allocations;
+  uint64_t live_allocations; /* this and the bytes: sums of moving things, as in nxmem_host_counts */
   uint64_t quarantined;
   uint64_t owned_bytes;
   uint64_t mapped_bytes;

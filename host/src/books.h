@@ -37,7 +37,7 @@ void nx_books_quarantine_bytes(nx_allocator *allocator, uint64_t bytes);
 void nx_books_add_live(nx_allocator *allocator);
 void nx_books_drop_live(nx_allocator *allocator);
 
-/* Sums of moving things. [any-thread] */
+/* Sums of moving things: each thread's part as it was at one moment, which nxmem.h promises of them. [any-thread] */
 uint64_t nx_books_live(nx_allocator *allocator);
 uint64_t nx_books_owned(nx_allocator *allocator);
 uint64_t nx_books_mapped(nx_allocator *allocator);

@@ -118,9 +118,10 @@ typedef struct nx_deferral {
 typedef struct nx_stripe {
   _Alignas(64) nx_counter inside; /* host calls in the plugin through this allocator */
   nx_counter live;                /* modulo 2^64: allocated by this thread, less what it released */
-  nx_counter
-      owned_spare; /* bytes that nx_allocator.owned counts, and no record: room that this thread may charge alone */
-  nx_counter mapped_spare;
+  nx_counter owned;               /* modulo 2^64: charged by this thread, less what it refunded */
+  nx_counter owned_drawn; /* modulo 2^64: part of nx_allocator.owned that this thread may be charged without asking */
+  nx_counter mapped;
+  nx_counter mapped_drawn;
 } nx_stripe;
 
 /*
@@ -139,9 +140,10 @@ typedef struct nx_allocator {
   nx_deferral deferral;
   nx_counter quarantined;
   nx_counter quarantined_bytes;
-  nx_counter owned; /* charged to records, or spare in a stripe: never above NXMEM_TOTAL_MAX */
-  nx_counter mapped;
   nx_counter residual; /* part of `mapped` that no live allocation accounts for */
+  /* charged to records, or drawn by a stripe: never above NXMEM_TOTAL_MAX. Apart from what every call reads: threads without a stripe of their own write them. */
+  _Alignas(64) nx_counter owned;
+  nx_counter mapped;
   nx_stripe stripes[NX_STRIPES];
 } nx_allocator;
 
