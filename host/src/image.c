@@ -48,14 +48,24 @@ static export_state resolve(void *dl, const struct link_map *map, const char *na
   return EXPORT_FUNCTION;
 }
 
+/* The contract's three, and where an image keeps each. */
+enum { EXPORTS = 3 };
+typedef struct export {
+  const char *name;
+  void *function_out;
+}
+export;
+
+static void exports_of(nx_image *image, export out[EXPORTS]) {
+  out[0] = (export){"NxmemNegotiate", &image->negotiate};
+  out[1] = (export){"NxmemCreateAllocatorFactories", &image->create_factories};
+  out[2] = (export){"NxmemQueryUnloadReadiness", &image->query_unload};
+}
+
 static nxmem_result resolve_exports(nx_image *image, const struct link_map *map, const char *path, nxmem_error *error) {
-  const struct {
-    const char *name;
-    void *function_out;
-  } exports[] = {{"NxmemNegotiate", &image->negotiate},
-                 {"NxmemCreateAllocatorFactories", &image->create_factories},
-                 {"NxmemQueryUnloadReadiness", &image->query_unload}};
-  for (size_t i = 0; i < sizeof exports / sizeof exports[0]; i++) {
+  export exports[EXPORTS];
+  exports_of(image, exports);
+  for (size_t i = 0; i < EXPORTS; i++) {
     const export_state found = resolve(image->dl, map, exports[i].name, exports[i].function_out);
     if (found == EXPORT_FUNCTION) continue;
     return nx_fail(error, NXMEM_ERR_MISSING_SYMBOL, "load %s: resolve: export %s is %s", path, exports[i].name,
@@ -125,6 +135,35 @@ nxmem_result nx_image_open(const char *path, const nx_file_identity *file, nx_im
     return filled;
   }
   *out = image;
+  return NXMEM_OK;
+}
+
+/* By name, and by address: an alias of one of the three is one of them. */
+static int is_contract(const nx_image *image, const char *name, const void *symbol) {
+  nx_image copy = *image;
+  export exports[EXPORTS];
+  exports_of(&copy, exports);
+  for (size_t i = 0; i < EXPORTS; i++) {
+    if (strcmp(exports[i].name, name) == 0 || memcmp(exports[i].function_out, &symbol, sizeof symbol) == 0) return 1;
+  }
+  return 0;
+}
+
+/* A thread-local or absolute symbol leads to no address of the image, and so counts as missing. */
+nxmem_result nx_image_symbol(const nx_image *image, const char *name, void **out, nxmem_error *error) {
+  static const nx_context of_contract = {NX_RECORD_SAID, "call the host's own functions instead"};
+  static const nx_context absent = {NX_RECORD_SAID, "look at what the plugin exports ('nxmem inspect')"};
+  struct link_map *map = NULL;
+  Dl_info info;
+  void *symbol = dlsym(image->dl, name);
+  if (is_contract(image, name, symbol))
+    return nx_fail_in(error, NXMEM_ERR_INVALID_ARGUMENT, (nxmem_verdict){NXMEM_REASON_NONE, 0, 0, 0}, of_contract,
+                      "plugin symbol %s: it is one of the contract's three exports, which the host alone calls", name);
+  if (symbol == NULL || dladdr(symbol, &info) == 0 || dlinfo(image->dl, RTLD_DI_LINKMAP, &map) != 0 ||
+      !is_of(map, symbol, &info))
+    return nx_fail_in(error, NXMEM_ERR_MISSING_SYMBOL, (nxmem_verdict){NXMEM_REASON_NONE, 0, 0, 0}, absent,
+                      "plugin symbol %s: found no such export of %s itself", name, image->path);
+  *out = symbol;
   return NXMEM_OK;
 }
 

@@ -13,6 +13,12 @@
  */
 nxmem_result nx_image_open(const char *path, const nx_file_identity *file, nx_image *out, nxmem_error *error);
 
+/*
+ * Where something lies that this very image exports beside the contract's three. NXMEM_ERR_MISSING_SYMBOL, or NXMEM_ERR_INVALID_ARGUMENT for one of the three.
+ * [runs plugin code: the resolver of an indirect function]
+ */
+nxmem_result nx_image_symbol(const nx_image *image, const char *name, void **out, nxmem_error *error);
+
 /* Give the loader's reference back and look: 1 where the object is gone from the address space. [runs plugin code: destructors] */
 int nx_image_close(const nx_image *image);
 

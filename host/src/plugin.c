@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "image.h"
 #include "module.h"
 
 static void show_handle(nx_plugin *plugin, nx_module *module, nxmem_plugin *out) {
@@ -81,6 +82,18 @@ nxmem_result nxmem_plugin_mechanism(nxmem_plugin handle, uint32_t index, nxmem_m
     r = nx_fail(error, NXMEM_ERR_UNKNOWN_MECHANISM, "mechanism %" PRIu32 ": the plugin publishes %" PRIu32, index,
                 module->factory_count);
   }
+  nx_plugin_leave(module);
+  return r;
+}
+
+nxmem_result nxmem_plugin_symbol(nxmem_plugin handle, const char *name, void **address_out, nxmem_error *error) {
+  if (name == NULL || name[0] == '\0' || address_out == NULL)
+    return nx_fail(error, NXMEM_ERR_INVALID_ARGUMENT, "plugin symbol: %s",
+                   address_out == NULL ? "address_out is NULL" : "found no name");
+  nx_module *module = NULL;
+  nxmem_result r = nx_plugin_enter(handle, &module, error);
+  if (r != NXMEM_OK) return r;
+  r = nx_image_symbol(&module->image, name, address_out, error);
   nx_plugin_leave(module);
   return r;
 }
