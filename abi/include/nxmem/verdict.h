@@ -141,7 +141,20 @@ typedef enum nxmem_reason {
   NXMEM_REASON_OTHER_REQUEST = 115,    /* found: requested_bytes of the handle; needed: what was asked for */
 
   /* overlap.h */
-  NXMEM_REASON_OVERLAP = 120 /* found: address; needed: where the allocation, or a part of it, begins that is there */
+  NXMEM_REASON_OVERLAP = 120, /* found: address; needed: where the allocation, or a part of it, begins that is there */
+
+  /* arena.h */
+  NXMEM_REASON_BAD_GRANULARITY = 130, /* found: what is 0, no power of two or too large */
+  NXMEM_REASON_NO_RUNG = 131,         /* found: bytes; needed: the least to reserve */
+
+  /* granule.h, granules.h. Of an array, found: the index of the first granule that refuses. */
+  NXMEM_REASON_POISONED = 132,
+  NXMEM_REASON_QUARANTINED = 133,
+  NXMEM_REASON_SHARED = 134, /* found: how it is mapped */
+  NXMEM_REASON_MAPPED = 135, /* found: how it is mapped */
+  NXMEM_REASON_NOT_MAPPED = 136,
+  NXMEM_REASON_TOO_MANY_REFERENCES = 137, /* found: references; needed: at most */
+  NXMEM_REASON_NO_REFERENCE = 138         /* there is none to drop, or it was never taken */
 } nxmem_reason;
 
 typedef struct nxmem_verdict {
