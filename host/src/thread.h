@@ -1,7 +1,8 @@
 /*
  * What each thread that allocates has for itself: a stripe of the counters, and a few free records. Private to the host.
  *
- * The first 15 threads have a stripe each, which only they write; all later ones share the last. A thread's stripe and records go back when it ends.
+ * The first 15 threads have a stripe each, which only they write; all later ones share the last. A thread's stripe and records go back when it ends; of one that
+ * first came in its very last destructor, when threads that begin later find it gone.
  */
 #ifndef NX_THREAD_H
 #define NX_THREAD_H
@@ -17,10 +18,12 @@ enum {
 
 typedef struct nx_thread {
   uint32_t stripe;
-  uint32_t room; /* NX_CACHE; 0 for threads without a cache */
-  uint32_t cached;
-  nx_table *table;          /* the one that is cached */
-  nx_slot *cache[NX_CACHE]; /* free slots of it */
+  uint32_t room;                     /* NX_CACHE; 0 for threads without a cache */
+  _Atomic uint32_t cached;           /* written last: who finds the thread gone reads it first */
+  int32_t number;                    /* the kernel's, of the thread */
+  nx_table *table;                   /* the one that is cached */
+  nx_slot *cache[NX_CACHE];          /* free slots of it */
+  struct nx_thread *before, *behind; /* all there are, in a ring */
 } nx_thread;
 
 #if defined(__GNUC__)

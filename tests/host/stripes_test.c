@@ -6,6 +6,7 @@
  * Promise: totals are exact once nobody is inside; no record is lost with its thread; no call is inside an allocator that was closed.
  */
 #define _GNU_SOURCE
+#include <limits.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -192,6 +193,65 @@ static void test_late(void **state) {
   nx_stage_strike(&stage);
 }
 
+static pthread_key_t last_key;
+static _Atomic int rounds_seen; /* of one thread after the other */
+static void use_host_at_the_very_last(void *unused) {
+  if (atomic_fetch_add(&rounds_seen, 1) + 1 < PTHREAD_DESTRUCTOR_ITERATIONS)
+    (void)pthread_setspecific(last_key, unused);
+  else
+    use_host_late(NULL);
+}
+static void *end_at_the_very_last(void *unused) {
+  atomic_store(&rounds_seen, 0);
+  (void)pthread_setspecific(last_key, &last_key);
+  return unused;
+}
+
+static _Atomic int64_t heap; /* bytes of the host and of this test */
+
+static _Atomic uint32_t stripe_seen;
+static void *see_stripe(void *unused) {
+  atomic_store(&stripe_seen, nx_thread_self()->stripe);
+  return unused;
+}
+
+/* A thread that begins finds a few of those that are gone; the kernel may take its time with the last of them. */
+static int comes_back(int64_t heap_wanted) {
+  for (int i = 0; i < 1000; i++) {
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, see_stripe, NULL), 0);
+    pthread_join(thread, NULL);
+    if (atomic_load(&stripe_seen) != NX_SHARED_STRIPE && atomic_load(&heap) < heap_wanted) return 1;
+    usleep(1000);
+  }
+  return 0;
+}
+
+/*
+ * Threads whose first call comes in the last round of their destructors: nothing tells the host that they end. The stripes, records and memory of three thousand
+ * are not lost.
+ */
+static void test_very_last(void **state) {
+  const nx_case *c = *state;
+  enum { ENDS = 3000, FEW = 500 };
+  set_numbers(c->mode, 4096, NXMEM_OVERLAP_CHECKED);
+  (void)pthread_key_create(&last_key, use_host_at_the_very_last);
+  (void)allocate_and_end(NULL);
+  const uint32_t before = atomic_load(&nx_allocations.count);
+  const int64_t heap_before = atomic_load(&heap);
+  for (int i = 0; i < ENDS; i++) {
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, end_at_the_very_last, NULL), 0);
+    pthread_join(thread, NULL);
+    assert_int_equal(atomic_load(&rounds_seen), PTHREAD_DESTRUCTOR_ITERATIONS);
+  }
+  (void)pthread_key_delete(last_key);
+  assert_in_range(atomic_load(&nx_allocations.count) - before, 0, FEW * NX_BATCH);
+  assert_true(comes_back(heap_before + (int64_t)(FEW * sizeof(nx_thread))));
+  assert_holds(0, 0);
+  nx_stage_strike(&stage);
+}
+
 /* ---- Closing -------------------------------------------------------------------------------------------------------- */
 
 static _Atomic int stop;
@@ -248,8 +308,6 @@ void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *block, size_t size);
 int __wrap_posix_memalign(void **out, size_t alignment, size_t size);
 void __wrap_free(void *block);
-
-static _Atomic int64_t heap; /* bytes of the host and of this test */
 
 static void *counted(void *block) {
   if (block != NULL) atomic_fetch_add(&heap, (int64_t)malloc_usable_size(block));
@@ -308,6 +366,8 @@ static void test_weight(void **state) {
 
 static const nx_row_head ends_rows[] = {{"a thousand threads, one after the other", NX_GUARDED_ONLY}};
 static const nx_row_head late_rows[] = {{"the host used from a thread's last destructors", NX_GUARDED_ONLY}};
+static const nx_row_head very_last_rows[] = {
+    {"the host first used in the last round of a thread's destructors", NX_GUARDED_ONLY}};
 static const nx_row_head closes_rows[] = {{"closes beside twenty threads", NX_GUARDED_ONLY}};
 
 int main(void) {
@@ -317,6 +377,7 @@ int main(void) {
   nx_suite_modes(&suite, ROWS(crowd_rows), test_crowd);
   nx_suite_modes(&suite, ROWS(ends_rows), test_ends);
   nx_suite_modes(&suite, ROWS(late_rows), test_late);
+  nx_suite_modes(&suite, ROWS(very_last_rows), test_very_last);
   nx_suite_modes(&suite, ROWS(closes_rows), test_closes);
   return nx_suite_run(&suite, "host_stripes");
 }
