@@ -18,8 +18,12 @@ nxmem_verdict nxmem_granule_choose(uint64_t minimum, uint64_t recommended, uint6
   return nx_accept();
 }
 
+/*@ assigns \nothing;
+    ensures exact: \result == NX_LARGER(a, b); */
 static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
+/*@ assigns \nothing;
+    ensures exact: \result == NX_AT_MOST_ALL(a * b); */
 static uint64_t times(uint64_t a, uint64_t b) { return b != 0u && a > UINT64_MAX / b ? UINT64_MAX : a * b; }
 
 nxmem_verdict nxmem_ladder_start(uint64_t memory_bytes, uint64_t multiple, uint64_t floor_bytes, uint64_t minimum_bytes,

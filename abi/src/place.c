@@ -40,6 +40,7 @@ int nxmem_place_joins(uint64_t first, uint64_t bytes, uint64_t second) { return 
 
 nxmem_verdict nxmem_place_check_back(const nxmem_free_span *arena, const nxmem_free_span *span,
                                      const nxmem_free_span *below, const nxmem_free_span *above) {
+  if (span->bytes == 0u) return nx_verdict(NXMEM_REASON_ZERO_BYTES, 0u, 0u, 1u);
   if (span->first < arena->first || span->first - arena->first > arena->bytes)
     return nx_verdict(NXMEM_REASON_OFFSET_OUTSIDE, 0u, span->first, arena->first);
   const uint64_t left = arena->bytes - (span->first - arena->first);

@@ -53,14 +53,19 @@ typedef struct nxmem_granule {
 #define NX_GRANULE_RESTS(g) (((g)->mapping != 0) <==> ((g)->references != 0 || (g)->poisoned == 1))
 #define NX_MUST_MAP(g) ((g)->references != 0 && (g)->mapping == 0)
 #define NX_MUST_UNMAP(g) ((g)->references == 0 && (g)->mapping != 0 && (g)->poisoned == 0)
-#define NX_SAME_FATE(g) ((g)->poisoned == \old((g)->poisoned) && (g)->quarantined == \old((g)->quarantined))
-#define NX_SAME_MAPPING(g) ((g)->mapping == \old((g)->mapping))
-#define NX_SAME_REFERENCES(g) ((g)->references == \old((g)->references))
 /* Why a granule may not be taken, in this order; 0 where it may. */
 #define NX_TAKE_REASON(g) \
   ((g)->poisoned != 0 ? NXMEM_REASON_POISONED : (g)->quarantined != 0 ? NXMEM_REASON_QUARANTINED : \
    (g)->mapping >= 2 ? NXMEM_REASON_SHARED : \
    (g)->references == 0xFFFFFFFF ? NXMEM_REASON_TOO_MANY_REFERENCES : NXMEM_REASON_NONE)
+/* The same of a drop, of an unmap, of a decommit. */
+#define NX_DROP_REASON(g) ((g)->references == 0 ? NXMEM_REASON_NO_REFERENCE : NXMEM_REASON_NONE)
+#define NX_UNMAP_REASON(g) \
+  ((g)->mapping == 0 ? NXMEM_REASON_NOT_MAPPED : (g)->poisoned != 0 ? NXMEM_REASON_POISONED : \
+   (g)->references != 0 ? NXMEM_REASON_IN_USE : NXMEM_REASON_NONE)
+#define NX_DECOMMIT_REASON(g) \
+  ((g)->poisoned != 0 ? NXMEM_REASON_POISONED : (g)->quarantined != 0 ? NXMEM_REASON_QUARANTINED : \
+   (g)->mapping >= 2 ? NXMEM_REASON_SHARED : (g)->references > 1 ? NXMEM_REASON_IN_USE : NXMEM_REASON_NONE)
 /* clang-format on */
 #endif
 
@@ -279,6 +284,7 @@ void nxmem_granule_quarantine(nxmem_granule *granule);
  */
 /*@ requires readable: \valid_read(granule);
     assigns \nothing;
+    ensures reason: \result.reason == NX_DECOMMIT_REASON(granule);
     behavior poisoned:
       assumes for_good: granule->poisoned != 0;
       ensures refused: NX_VERDICT_IS(\result, NXMEM_REASON_POISONED, 0, granule->poisoned, 0);

@@ -74,34 +74,128 @@ int nxmem_granule_is(const nxmem_granule *granule, uint32_t kind);
 int nxmem_granules_next_run(const nxmem_granule *granules, uint64_t count, uint64_t from, uint32_t kind,
                             nxmem_granule_run *run_out);
 
+#ifdef __FRAMAC__
+/* The first n granules without a mapping, counted. */
+/*@ logic integer nx_unmapped(nxmem_granule *granules, integer n) =
+      n <= 0 ? 0 : nx_unmapped(granules, n - 1) + (granules[n - 1].mapping == 0 ? 1 : 0); */
+#endif
 /* How many granules of a span a commit of it would have to map: those without a mapping. */
+/*@ requires readable: \valid_read(granules + (0 .. count - 1));
+    assigns \nothing;
+    ensures counted: \result == nx_unmapped(granules, count);
+    ensures within: \result <= count;
+    ensures none: (\forall integer k; 0 <= k < count ==> granules[k].mapping != 0) ==> \result == 0;
+    ensures some: (\exists integer k; 0 <= k < count && granules[k].mapping == 0) ==> \result != 0;
+    ensures all: (\forall integer k; 0 <= k < count ==> granules[k].mapping == 0) ==> \result == count; */
 uint64_t nxmem_granules_cost(const nxmem_granule *granules, uint64_t count);
 
 /*
  * May every granule of a span be taken? The reason of the first that may not (as nxmem_check_granule_take()), found: its
  * index, needed: 0.
  */
+/*@ requires readable: \valid_read(granules + (0 .. count - 1));
+    assigns \nothing;
+    behavior some:
+      assumes one: \exists integer k; 0 <= k < count && NX_TAKE_REASON(granules + k) != NXMEM_REASON_NONE;
+      ensures index: \result.found < count;
+      ensures refused: \result.reason == NX_TAKE_REASON(granules + \result.found) && \result.reason != 0;
+      ensures numbers: \result.field == 0 && \result.needed == 0;
+      ensures first: \forall integer k; 0 <= k < \result.found ==> NX_TAKE_REASON(granules + k) == NXMEM_REASON_NONE;
+    behavior none:
+      assumes not_one: \forall integer k; 0 <= k < count ==> NX_TAKE_REASON(granules + k) == NXMEM_REASON_NONE;
+      ensures accepted: NX_ACCEPTED(\result);
+    complete behaviors;
+    disjoint behaviors; */
 nxmem_verdict nxmem_check_granules_take(const nxmem_granule *granules, uint64_t count);
 
 /* Take them all; refused as above, and nothing changed. */
+/*@ requires writable: \valid(granules + (0 .. count - 1));
+    requires granules_valid: \forall integer k; 0 <= k < count ==> NX_GRANULE_VALID(granules + k);
+    assigns granules[0 .. count - 1].references;
+    ensures stay_valid: \forall integer k; 0 <= k < count ==> NX_GRANULE_VALID(granules + k);
+    behavior some:
+      assumes one: \exists integer k; 0 <= k < count && NX_TAKE_REASON(granules + k) != NXMEM_REASON_NONE;
+      assigns \nothing;
+      ensures index: \result.found < count;
+      ensures refused: \result.reason == NX_TAKE_REASON(granules + \result.found) && \result.reason != 0;
+      ensures numbers: \result.field == 0 && \result.needed == 0;
+      ensures first: \forall integer k; 0 <= k < \result.found ==> NX_TAKE_REASON(granules + k) == NXMEM_REASON_NONE;
+    behavior none:
+      assumes not_one: \forall integer k; 0 <= k < count ==> NX_TAKE_REASON(granules + k) == NXMEM_REASON_NONE;
+      ensures accepted: NX_ACCEPTED(\result);
+      ensures one_more: \forall integer k; 0 <= k < count ==> granules[k].references == \old(granules[k].references) + 1;
+    complete behaviors;
+    disjoint behaviors; */
 nxmem_verdict nxmem_granules_take(nxmem_granule *granules, uint64_t count);
 
 /* Drop them all. NO_REFERENCE, found: the index of the first without one, and nothing changed. */
+/*@ requires writable: \valid(granules + (0 .. count - 1));
+    requires granules_valid: \forall integer k; 0 <= k < count ==> NX_GRANULE_VALID(granules + k);
+    assigns granules[0 .. count - 1].references;
+    ensures stay_valid: \forall integer k; 0 <= k < count ==> NX_GRANULE_VALID(granules + k);
+    behavior some:
+      assumes one: \exists integer k; 0 <= k < count && NX_DROP_REASON(granules + k) != NXMEM_REASON_NONE;
+      assigns \nothing;
+      ensures index: \result.found < count;
+      ensures refused: \result.reason == NX_DROP_REASON(granules + \result.found) && \result.reason != 0;
+      ensures numbers: \result.field == 0 && \result.needed == 0;
+      ensures first: \forall integer k; 0 <= k < \result.found ==> NX_DROP_REASON(granules + k) == NXMEM_REASON_NONE;
+    behavior none:
+      assumes not_one: \forall integer k; 0 <= k < count ==> NX_DROP_REASON(granules + k) == NXMEM_REASON_NONE;
+      ensures accepted: NX_ACCEPTED(\result);
+      ensures one_fewer: \forall integer k; 0 <= k < count ==> granules[k].references == \old(granules[k].references) - 1;
+    complete behaviors;
+    disjoint behaviors; */
 nxmem_verdict nxmem_granules_drop(nxmem_granule *granules, uint64_t count);
 
 /*
  * The driver unmapped a run: all of it becomes unmapped. The reason of the first that may not (as
  * nxmem_granule_unmapped()), found: its index, and nothing changed.
  */
+/*@ requires writable: \valid(granules + (0 .. count - 1));
+    requires granules_valid: \forall integer k; 0 <= k < count ==> NX_GRANULE_VALID(granules + k);
+    assigns granules[0 .. count - 1].mapping;
+    ensures stay_valid: \forall integer k; 0 <= k < count ==> NX_GRANULE_VALID(granules + k);
+    behavior some:
+      assumes one: \exists integer k; 0 <= k < count && NX_UNMAP_REASON(granules + k) != NXMEM_REASON_NONE;
+      assigns \nothing;
+      ensures index: \result.found < count;
+      ensures refused: \result.reason == NX_UNMAP_REASON(granules + \result.found) && \result.reason != 0;
+      ensures numbers: \result.field == 0 && \result.needed == 0;
+      ensures first: \forall integer k; 0 <= k < \result.found ==> NX_UNMAP_REASON(granules + k) == NXMEM_REASON_NONE;
+    behavior none:
+      assumes not_one: \forall integer k; 0 <= k < count ==> NX_UNMAP_REASON(granules + k) == NXMEM_REASON_NONE;
+      ensures accepted: NX_ACCEPTED(\result);
+      ensures nothing_there: \forall integer k; 0 <= k < count ==> granules[k].mapping == 0;
+    complete behaviors;
+    disjoint behaviors; */
 nxmem_verdict nxmem_granules_unmapped(nxmem_granule *granules, uint64_t count);
 
 /* Keep them all back. */
+/*@ requires writable: \valid(granules + (0 .. count - 1));
+    requires granules_valid: \forall integer k; 0 <= k < count ==> NX_GRANULE_VALID(granules + k);
+    assigns granules[0 .. count - 1].quarantined;
+    ensures stay_valid: \forall integer k; 0 <= k < count ==> NX_GRANULE_VALID(granules + k);
+    ensures kept_back: \forall integer k; 0 <= k < count ==> granules[k].quarantined == 1; */
 void nxmem_granules_quarantine(nxmem_granule *granules, uint64_t count);
 
 /*
  * May the bytes of a span be given back while its allocation lives on? The reason of the first granule that forbids it
  * (as nxmem_check_granule_decommit()), found: its index.
  */
+/*@ requires readable: \valid_read(granules + (0 .. count - 1));
+    assigns \nothing;
+    behavior some:
+      assumes one: \exists integer k; 0 <= k < count && NX_DECOMMIT_REASON(granules + k) != NXMEM_REASON_NONE;
+      ensures index: \result.found < count;
+      ensures refused: \result.reason == NX_DECOMMIT_REASON(granules + \result.found) && \result.reason != 0;
+      ensures numbers: \result.field == 0 && \result.needed == 0;
+      ensures first: \forall integer k; 0 <= k < \result.found ==> NX_DECOMMIT_REASON(granules + k) == NXMEM_REASON_NONE;
+    behavior none:
+      assumes not_one: \forall integer k; 0 <= k < count ==> NX_DECOMMIT_REASON(granules + k) == NXMEM_REASON_NONE;
+      ensures accepted: NX_ACCEPTED(\result);
+    complete behaviors;
+    disjoint behaviors; */
 nxmem_verdict nxmem_check_granules_decommit(const nxmem_granule *granules, uint64_t count);
 
 #ifdef __cplusplus
