@@ -5,6 +5,8 @@
  */
 #include "run.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -237,11 +239,26 @@ static int is_gone(const nx_session *session) {
   return !mapped && session->unloaded != 0;
 }
 
+/* Beside the lines, where a file was named for it. */
+static int write_document(nx_session *session) {
+  const char *path = session->args->json_file;
+  if (!path) return 0;
+  nx_set_number(session->report.root, "exit_code", (uint64_t)session->exit_code);
+  errno = 0;
+  if (json_dump_file(session->report.root, path, JSON_INDENT(2)) == 0) return 0;
+  char *shown = nx_show_text(path);
+  fprintf(stderr, "nxmem run: could not write %s: %s; name a file that can be written\n", shown,
+          strerror(errno ? errno : EIO));
+  free(shown);
+  return -1;
+}
+
 static int end_session(nx_session *session) {
   int gone = is_gone(session);
   nx_set(session->report.root, "unmapped", gone < 0 ? json_null() : json_boolean(gone));
   if (gone == 0) nx_session_raise(session, NX_EXIT_FINDINGS);
   nx_set_text(session->report.root, "result", result_of(session));
+  if (write_document(session)) nx_session_raise(session, NX_EXIT_COULD_NOT_RUN);
   return nx_report_end(&session->report, session->exit_code);
 }
 

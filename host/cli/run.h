@@ -45,6 +45,9 @@ void nx_run_mechanism(nx_session *session, const nxmem_mechanism_info *mechanism
 void nx_run_capabilities(nx_session *session, const nxmem_mechanism_info *mechanism, nxmem_allocator allocator,
                          uint64_t effective_flags);
 
+/* A walk through virtual memory, with the plugin's own figures where it exports them; what is not offered is shown as such. */
+void nx_run_virtual(nx_session *session, const nxmem_mechanism_info *mechanism, nxmem_allocator allocator);
+
 /* Both tallies while `live` blocks of a mechanism are held: an unload that must be refused. */
 void nx_run_gate(nx_session *session, const nxmem_mechanism_info *mechanism, uint64_t live);
 

@@ -17,9 +17,12 @@
 #include "words.h"
 
 /* Long-only options: beyond every character. */
-enum { KEY_ALIGN = 256, KEY_MINOR, KEY_DIRECT };
+enum { KEY_ALIGN = 256, KEY_MINOR, KEY_DIRECT, KEY_RESERVE, KEY_JSON };
 
 enum { DEFAULT_BLOCKS = 64, DEFAULT_BYTES = 4096, DEFAULT_ALIGN = 64 };
+
+#define DEFAULT_RESERVE (1ull << 40)
+#define LEAST_RESERVE (64ull << 20)
 
 static const struct argp_option OPTIONS[] = {
     {"mechanism", 'm', "NAME", 0, "Exercise this mechanism alone (default: every one)", 0},
@@ -29,7 +32,14 @@ static const struct argp_option OPTIONS[] = {
     {"align", KEY_ALIGN, "B", 0, "Alignment of each, a power of two (default 64)", 0},
     {"minor", KEY_MINOR, "N", 0, "Speak as a host that knows no minor above N; 0 releases through deallocate", 0},
     {"direct", KEY_DIRECT, 0, 0, "Read plugin memory by plain loads: a bad pointer then kills this process", 0},
-    {"json", 'j', 0, 0, "Print one JSON document instead of lines", 0},
+    {"reserve", KEY_RESERVE, "B", 0,
+     "Address space to reserve where a mechanism has virtual backing: a power of two, at least 64M (default 1024G); "
+     "half "
+     "of it, and so on, where there is not enough",
+     0},
+    {"json", KEY_JSON, "FILE", OPTION_ARG_OPTIONAL,
+     "Write one JSON document to FILE; without FILE print it instead of lines", 0},
+    {0, 'j', 0, 0, "The same as --json without FILE", 0},
     {0},
 };
 
@@ -73,6 +83,19 @@ static uint64_t align_option(const char *word, struct argp_state *state) {
   uint64_t align = number_option("--align", word, 1, state);
   if (align == 0 || (align & (align - 1)) != 0) refuse_word("--align", word, "a power of two", state);
   return align;
+}
+
+static uint64_t reserve_option(const char *word, struct argp_state *state) {
+  const uint64_t bytes = number_option("--reserve", word, 1, state);
+  if (bytes < LEAST_RESERVE || (bytes & (bytes - 1)) != 0)
+    refuse_word("--reserve", word, "a power of two, at least 64M", state);
+  return bytes;
+}
+
+static void take_json(nx_run_args *args, const char *word, struct argp_state *state) {
+  if (word && !*word) refuse_word("--json", word, "the name of a file, or no = at all", state);
+  if (word) args->json_file = word;
+  args->as_json = !args->json_file;
 }
 
 static uint32_t minor_option(const char *word, struct argp_state *state) {
@@ -130,8 +153,12 @@ static error_t parse(int key, char *word, struct argp_state *state) {
     case KEY_DIRECT:
       args->direct = 1;
       return 0;
+    case KEY_RESERVE:
+      args->reserve = reserve_option(word, state);
+      return 0;
     case 'j':
-      args->as_json = 1;
+    case KEY_JSON:
+      take_json(args, word, state);
       return 0;
     case ARGP_KEY_ARG:
       take_file(args, word, state);
@@ -151,7 +178,9 @@ static const struct argp PARSER = {
     .doc =
         "Load a plugin behind the boundary, judge what it says, allocate from each mechanism, check that memory of "
         "tier host "
-        "keeps what is written, release everything, unload, and look whether the module is really gone.\v"
+        "keeps what is written, release everything, walk through virtual memory (reserve, commit in steps, decommit, "
+        "share, queue a release, drain) with the plugin's own figures where it exports them, unload, and look whether "
+        "the module is really gone.\v"
         "The plugin's code runs in this process: what it says is judged, what it does is not contained. Memory is "
         "written where the plugin says it is, unless that is the stack or the image of this command or of a library "
         "it uses: any other address is trusted. A plugin that "
@@ -162,7 +191,10 @@ static const struct argp PARSER = {
 };
 
 void nx_run_parse(int argc, char **argv, nx_run_args *out) {
-  *out = (nx_run_args){
-      .blocks = DEFAULT_BLOCKS, .bytes = DEFAULT_BYTES, .align = DEFAULT_ALIGN, .minor = NXMEM_ABI_VERSION_MINOR};
+  *out = (nx_run_args){.blocks = DEFAULT_BLOCKS,
+                       .bytes = DEFAULT_BYTES,
+                       .align = DEFAULT_ALIGN,
+                       .reserve = DEFAULT_RESERVE,
+                       .minor = NXMEM_ABI_VERSION_MINOR};
   if (argp_parse(&PARSER, argc, argv, 0, NULL, out)) exit(NX_EXIT_USAGE);
 }

@@ -19,9 +19,11 @@ typedef struct nx_run_args {
   uint64_t blocks;
   uint64_t bytes;
   uint64_t align;
+  uint64_t reserve; /* bytes of address space for the walk through virtual memory */
   uint32_t minor;
   int direct;
-  int as_json;
+  int as_json;           /* on standard output, instead of lines */
+  const char *json_file; /* beside them; NULL: none */
 } nx_run_args;
 
 void nx_run_parse(int argc, char **argv, nx_run_args *out);

@@ -266,6 +266,7 @@ void nx_run_mechanism(nx_session *session, const nxmem_mechanism_info *mechanism
     if (!failed) touch_step(&work);
     release_step(&work);
     nx_run_capabilities(session, mechanism, work.allocator, work.effective);
+    nx_run_virtual(session, mechanism, work.allocator);
   }
   close_step(&work);
   free(work.blocks);

@@ -8,7 +8,7 @@ from harness import Setting, equal, fits_a_terminal, main, nxmem, plugin
 HELPS = [("help", ["--help"], ["inspect", "run", "Exit codes"]),
          ("help of inspect", ["inspect", "--help"], ["--json", "Exit codes"]),
          ("help of run", ["run", "--help"],
-          ["--mechanism", "--device", "--blocks", "--bytes", "--align", "--minor", "--direct", "--json", "Exit codes"])]
+          ["--mechanism", "--device", "--blocks", "--bytes", "--align", "--minor", "--direct", "--json", "--reserve", "Exit codes"])]
 
 WRONG = [("no subcommand", []),
          ("unknown subcommand", ["frobnicate", "x"]),
@@ -29,6 +29,10 @@ WRONG = [("no subcommand", []),
          ("no bytes", ["run", "--bytes", "0", "a"]),
          ("bytes with an unknown suffix", ["run", "--bytes", "1T", "a"]),
          ("bytes that overflow by their suffix", ["run", "--bytes", "18446744073709551615K", "a"]),
+         ("a reservation that is no power of two", ["run", "--reserve", "96M", "a"]),
+         ("a reservation below the least", ["run", "--reserve", "32M", "a"]),
+         ("a reservation with a terminal escape", ["run", "--reserve", "\x1b[31m", "a"]),
+         ("a document without a name", ["run", "--json=", "a"]),
          ("alignment of 0", ["run", "--align", "0", "a"]),
          ("alignment that is no power of two", ["run", "--align", "48", "a"]),
          ("minor beyond this host", ["run", "--minor", "2", "a"]),
