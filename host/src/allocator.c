@@ -18,6 +18,7 @@
 #include "nxmem/identity.h"
 #include "nxmem/prefix.h"
 #include "objects.h"
+#include "sharing.h"
 #include "violations.h"
 
 /* One opening in progress. */
@@ -178,6 +179,8 @@ static const NxmemHostCallbacks *reset(nx_allocator *a, const nx_module *module,
   memset(&a->table, 0, sizeof a->table);
   a->effective = 0;
   nx_guard_set(a, NULL);
+  atomic_store(&a->kept_records, 0);
+  nx_prefixes_reset(a);
   nx_books_reset(a);
   nx_deferral_reset(a, pins);
   return nx_callbacks_fill(a, module->agreed.agreed_minor);

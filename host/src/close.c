@@ -54,20 +54,15 @@ static void hold(nx_allocator *a, nx_module *module) {
   atomic_fetch_add(&module->held, 1u);
   nx_slot_set(&a->slot, NXMEM_SLOT_QUARANTINED);
   atomic_thread_fence(memory_order_seq_cst); /* held before looked through; deferred.c, settle() has the other half */
-  if (atomic_load(&a->quarantined) != 0) nx_release_forget_quarantined(a);
-  nx_prefix_forget_quarantined(nx_slot_handle(&a->slot));
+  nx_release_forget_quarantined(a);
+  nx_prefix_forget_quarantined(a);
   nx_share_give(a); /* C3 */
   atomic_fetch_sub(&module->allocators, 1u);
 }
 
-/* Looking through all records takes its time: only where there is something to find. */
-static void hand_back_live(nx_allocator *a) {
-  if (nx_books_live(a) != 0) nx_release_all(a);
-}
-
 /* Allocations before the prefixes that they map. */
 static void hand_all_back(nx_allocator *a) {
-  hand_back_live(a);
+  nx_release_all(a);
   nx_prefix_release_all(a);
 }
 
@@ -83,12 +78,12 @@ static nxmem_result close_claimed(nx_allocator *a, uint32_t flags, nxmem_error *
     return busy(inside, "calls inside the plugin", error);
   }
   if (hand_back) hand_all_back(a);
-  const uint64_t prefixes = nx_prefix_count(nx_slot_handle(&a->slot));
+  const uint64_t prefixes = nx_prefix_count(a);
   if (prefixes != 0) return back_out(a, prefixes, "live prefixes", error);
   if (nx_books_live(a) != 0) return back_out(a, nx_books_live(a), live_allocations, error);
   nx_deferred_drain_all(a);
   (void)atomic_exchange(&a->deferral.closed, 1u); /* C2 */
-  if (hand_back) hand_back_live(a);
+  if (hand_back) nx_release_all(a);
   const uint64_t live = nx_books_live(a);
   if (live != 0) return back_out(a, live, live_allocations, error);
   a->table.release(a->table.ctx);

@@ -150,7 +150,7 @@ static void settle(nx_allocator *a, nx_allocation *record, const NxmemReleaseOut
   }
   nx_release_finish(a, record, &answer);
   atomic_thread_fence(memory_order_seq_cst); /* quarantined before looked whether it is held; close.c, hold() */
-  if (nx_is_held(a)) nx_release_forget(a, record);
+  if (nx_is_held(a)) nx_release_forget_quarantined(a);
 }
 
 nxmem_verdict nx_deferred_complete(nx_allocator *a, uint64_t owner, const NxmemReleaseCompletion *completion) {

@@ -106,6 +106,7 @@ static void count_allocators(uint64_t host, nxmem_host_counts *out) {
     out->held_slots += held;
     out->open_allocators += !held;
     add(&out->queued_releases, &a->deferral.queued);
+    out->live_prefixes = nxmem_count_add(out->live_prefixes, nx_prefix_count(a));
     out->live_allocations = nxmem_count_add(out->live_allocations, nx_books_live(a));
     add(&out->quarantined, &a->quarantined);
     add(&out->quarantined_bytes, &a->quarantined_bytes);
@@ -141,7 +142,6 @@ nxmem_result nxmem_host_count(nxmem_host handle, nxmem_host_counts *out, nxmem_e
   };
   count_allocators(handle.id, &counts);
   count_modules(handle.id, &counts);
-  counts.live_prefixes = nx_prefix_count_of_host(handle.id);
   *out = counts;
   return NXMEM_OK;
 }

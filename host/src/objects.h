@@ -140,6 +140,10 @@ typedef struct nx_allocator {
   nx_deferral deferral;
   nx_counter quarantined;
   nx_counter quarantined_bytes;
+  /* What is quarantined of it, each an index + 1 of the first in a list that is only taken off whole; 0: nothing. */
+  _Atomic uint32_t kept_records;
+  _Atomic uint32_t kept_prefixes;
+  nx_counter prefixes; /* live ones */
   nx_counter residual; /* part of `mapped` that no live allocation accounts for */
   /* charged to records, or drawn by a stripe: never above NXMEM_TOTAL_MAX. Apart from what every call reads: threads without a stripe of their own write them. */
   _Alignas(64) nx_counter owned;
@@ -152,7 +156,7 @@ typedef struct nx_allocation {
   nx_slot slot;
   _Atomic uint64_t bytes;
   _Atomic(uint8_t *) ptr;
-  _Atomic uint64_t owned;
+  _Atomic uint64_t owned; /* of a quarantined one: the next in its allocator's list, an index + 1 (release.c) */
   _Atomic uint64_t mapped;
 } nx_allocation;
 

@@ -71,6 +71,19 @@ static NX_APART uint32_t keep_address(nx_allocator *a, nx_allocation *record) {
   return v.reason;
 }
 
+/*
+ * The record stays until its allocator closes, in its list. Of what is quarantined nothing is read any more but the word, so the charge makes room for the link; the
+ * books have it. A list is only taken off whole: each record is then one thread's, and no link is read of a record that may have been used again.
+ */
+static void keep_record(nx_allocator *a, nx_allocation *record) {
+  nx_slot_set(&record->slot, NXMEM_SLOT_QUARANTINED);
+  const uint32_t own = record->slot.self + 1u;
+  uint32_t first = atomic_load(&a->kept_records);
+  do {
+    atomic_store_explicit(&record->owned, first, memory_order_relaxed);
+  } while (!atomic_compare_exchange_weak(&a->kept_records, &first, own));
+}
+
 void nx_release_finish(nx_allocator *a, nx_allocation *record, const nx_release_answer *answer) {
   if (nxmem_final_fate(answer->fate) == NXMEM_FATE_GONE) {
     if (!nx_books_refund(a, record, answer->reported))
@@ -80,7 +93,7 @@ void nx_release_finish(nx_allocator *a, nx_allocation *record, const nx_release_
     const uint32_t reason = keep_address(a, record);
     nx_books_quarantine(a, record);
     nx_quarantine_list_record(a, record, answer->residual, answer->status.code, reason);
-    nx_slot_set(&record->slot, NXMEM_SLOT_QUARANTINED); /* the record stays until the allocator closes */
+    keep_record(a, record);
   }
 }
 
@@ -146,24 +159,31 @@ NX_HOT nxmem_result nxmem_release(nxmem_allocator allocator, nxmem_allocation al
   return r;
 }
 
-void nx_release_forget(nx_allocator *a, nx_allocation *record) {
-  const nxmem_allocator owner = {nx_slot_handle(&a->slot)};
-  if (nx_record_claim_owned(record, owner, NXMEM_SLOT_QUARANTINED)) nx_table_give(&nx_allocations, &record->slot);
-}
-
 void nx_release_forget_quarantined(nx_allocator *a) {
-  const uint32_t count = atomic_load(&nx_allocations.count);
-  for (uint32_t i = 0; i < count; i++) nx_release_forget(a, (nx_allocation *)(void *)nx_table_at(&nx_allocations, i));
+  uint64_t link = atomic_exchange(&a->kept_records, 0u);
+  while (link != 0u) {
+    nx_allocation *record = (nx_allocation *)(void *)nx_table_at(&nx_allocations, (uint32_t)link - 1u);
+    link = atomic_load_explicit(&record->owned, memory_order_relaxed);
+    nx_table_give(&nx_allocations, &record->slot);
+  }
 }
 
+/* What an allocator has stands together, as a rule among the oldest or the youngest: so from both ends at once. */
+static nx_allocation *from_both_ends(uint32_t i, uint32_t count) {
+  return (nx_allocation *)(void *)nx_table_at(&nx_allocations, i % 2u == 0u ? i / 2u : count - 1u - i / 2u);
+}
+
+/* Ends with the last one that is live: nothing is allocated any more, and what a completion brings back is counted before it is live. */
 void nx_release_all(nx_allocator *a) {
   const nxmem_allocator owner = {nx_slot_handle(&a->slot)};
   const uint32_t count = atomic_load(&nx_allocations.count);
-  for (uint32_t i = 0; i < count; i++) {
-    nx_allocation *record = (nx_allocation *)(void *)nx_table_at(&nx_allocations, i);
+  uint64_t live = nx_books_live(a);
+  for (uint32_t i = 0; i < count && live != 0u; i++) {
+    nx_allocation *record = from_both_ends(i, count);
     if (!nx_record_claim_owned(record, owner, NXMEM_SLOT_LIVE)) continue;
     nx_release_answer answer;
     nx_release_ask(a, record, &answer);
     nx_release_settle(a, record, &answer);
+    live = nx_books_live(a);
   }
 }

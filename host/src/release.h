@@ -32,10 +32,7 @@ void nx_release_finish(nx_allocator *allocator, nx_allocation *record, const nx_
  */
 void nx_release_all(nx_allocator *allocator);
 
-/* Give one back. Nothing where it is not one of theirs, or another thread does. */
-void nx_release_forget(nx_allocator *allocator, nx_allocation *record);
-
-/* Give back the records of an allocator's quarantined allocations: it is closing, and its books stay with the module. */
+/* Give back the records of an allocator's quarantined allocations: it is closed, and its books stay with the module. [any-thread] */
 void nx_release_forget_quarantined(nx_allocator *allocator);
 
 #endif /* NX_RELEASE_H */

@@ -60,23 +60,27 @@ static int is_over(nx_prefix *prefix, uint64_t word) {
          atomic_load(&prefix->references) == 0;
 }
 
-static void unpin(nx_prefix *prefix) {
+static void unpin(nx_allocator *a, nx_prefix *prefix) {
   uint64_t word = atomic_load(&prefix->slot.word);
   for (;;) {
     const uint64_t left = nxmem_word_unpinned(word);
     const int over = is_over(prefix, word);
     const uint64_t next = over ? nxmem_word_in_state(left, NXMEM_SLOT_RELEASING) : left;
     if (!atomic_compare_exchange_weak(&prefix->slot.word, &word, next)) continue;
-    if (over) nx_table_give(&nx_prefixes, &prefix->slot);
+    if (over) {
+      nx_table_give(&nx_prefixes, &prefix->slot);
+      atomic_fetch_sub(&a->prefixes, 1u);
+    }
     return;
   }
 }
 
 /* Pinned inside the allocator alone: a stale handle must not hold up a close. */
-static nxmem_result pin_inside(const char *verb, nxmem_prefix handle, nx_prefix *prefix, nxmem_error *error) {
+static nxmem_result pin_inside(const char *verb, nxmem_prefix handle, nx_allocator *a, nx_prefix *prefix,
+                               nxmem_error *error) {
   const nxmem_result r = pin(verb, handle, prefix, error);
   if (r != NXMEM_OK || held(atomic_load(&prefix->references)) != 0) return r;
-  unpin(prefix);
+  unpin(a, prefix);
   return nx_fail(error, NXMEM_ERR_BUSY, "%s: the last reference is being given back", verb);
 }
 
@@ -95,7 +99,7 @@ nxmem_result nx_prefix_enter(const char *verb, nxmem_prefix handle, nx_prefix **
   nx_allocator *a = NULL;
   nxmem_result r = nx_allocator_enter(owner, &a, error);
   if (r != NXMEM_OK) return r;
-  r = pin_inside(verb, handle, prefix, error);
+  r = pin_inside(verb, handle, a, prefix, error);
   if (r != NXMEM_OK) {
     nx_allocator_leave(a);
     return r;
@@ -106,50 +110,35 @@ nxmem_result nx_prefix_enter(const char *verb, nxmem_prefix handle, nx_prefix **
 }
 
 void nx_prefix_leave(nx_prefix *prefix, nx_allocator *a) {
-  unpin(prefix);
+  unpin(a, prefix);
   nx_allocator_leave(a);
 }
 
 /* ---- Counts ------------------------------------------------------------------------------------------------------ */
 
-/* From LIVE until its end: also while a call that is at it may still end it. */
-uint64_t nx_prefix_count(uint64_t allocator) {
-  uint64_t n = 0;
-  const uint32_t count = atomic_load(&nx_prefixes.count);
-  for (uint32_t i = 0; i < count; i++) {
-    nx_prefix *prefix = (nx_prefix *)(void *)nx_table_at(&nx_prefixes, i);
-    const uint64_t word = atomic_load(&prefix->slot.word);
-    n += (uint64_t)nxmem_is_owned(word, NXMEM_SLOT_LIVE, atomic_load(&prefix->owner), allocator);
-  }
-  return n;
+/* From LIVE until its end, or quarantine: also while a call that is at it may still end it. */
+uint64_t nx_prefix_count(nx_allocator *a) { return atomic_load(&a->prefixes); }
+
+void nx_prefixes_reset(nx_allocator *a) {
+  atomic_store(&a->prefixes, 0);
+  atomic_store(&a->kept_prefixes, 0);
 }
 
-static int belongs_to(uint64_t allocator, uint64_t host) {
-  nx_allocator *a = (nx_allocator *)(void *)nx_table_find(&nx_allocators, allocator);
-  return a != NULL && nxmem_same_generation(atomic_load(&a->slot.word), allocator) &&
-         atomic_load_explicit(&a->host, memory_order_relaxed) == host;
+/* Only a whole list is taken off, as of records (release.c). */
+static void keep_prefix(nx_allocator *a, nx_prefix *prefix) {
+  uint32_t first = atomic_load(&a->kept_prefixes);
+  do {
+    atomic_store(&prefix->next, first);
+  } while (!atomic_compare_exchange_weak(&a->kept_prefixes, &first, prefix->slot.self + 1u));
+  atomic_fetch_sub(&a->prefixes, 1u);
 }
 
-uint64_t nx_prefix_count_of_host(uint64_t host) {
-  uint64_t n = 0;
-  const uint32_t count = atomic_load(&nx_prefixes.count);
-  for (uint32_t i = 0; i < count; i++) {
-    nx_prefix *prefix = (nx_prefix *)(void *)nx_table_at(&nx_prefixes, i);
-    if (nxmem_check_live(atomic_load(&prefix->slot.word)).reason != NXMEM_REASON_NONE) continue;
-    n += (uint64_t)belongs_to(atomic_load(&prefix->owner), host);
-  }
-  return n;
-}
-
-void nx_prefix_forget_quarantined(uint64_t allocator) {
-  const uint32_t count = atomic_load(&nx_prefixes.count);
-  for (uint32_t i = 0; i < count; i++) {
-    nx_prefix *prefix = (nx_prefix *)(void *)nx_table_at(&nx_prefixes, i);
-    const uint64_t word = atomic_load(&prefix->slot.word);
-    if (!nxmem_is_owned(word, NXMEM_SLOT_QUARANTINED, atomic_load(&prefix->owner), allocator)) continue;
-    const uint64_t handle = nxmem_handle_make(prefix->slot.self, nxmem_word_generation(word));
-    if (nx_slot_move(&prefix->slot, handle, NXMEM_SLOT_QUARANTINED, NXMEM_SLOT_RELEASING))
-      nx_table_give(&nx_prefixes, &prefix->slot);
+void nx_prefix_forget_quarantined(nx_allocator *a) {
+  uint32_t link = atomic_exchange(&a->kept_prefixes, 0u);
+  while (link != 0u) {
+    nx_prefix *prefix = (nx_prefix *)(void *)nx_table_at(&nx_prefixes, link - 1u);
+    link = atomic_load(&prefix->next);
+    nx_table_give(&nx_prefixes, &prefix->slot);
   }
 }
 
@@ -172,6 +161,7 @@ static void quarantine_pinned(nx_allocator *a, nx_prefix *prefix, uint32_t plugi
   do {
     if (nxmem_word_state(word) != NXMEM_SLOT_LIVE) return;
   } while (!atomic_compare_exchange_weak(&prefix->slot.word, &word, nxmem_word_in_state(word, NXMEM_SLOT_QUARANTINED)));
+  keep_prefix(a, prefix);
   quarantine(a, &prefix->handle, prefix->handle.requested_bytes, plugin_status, NXMEM_REASON_NONE);
 }
 
@@ -234,6 +224,7 @@ static nxmem_result create_entered(nx_allocator *a, nxmem_allocator owner, uint6
     nx_table_give(&nx_prefixes, &prefix->slot);
     return r;
   }
+  atomic_fetch_add(&a->prefixes, 1u);
   out->id = nx_slot_handle(&prefix->slot); /* before anybody can give it back by a guessed handle */
   nx_slot_set(&prefix->slot, NXMEM_SLOT_LIVE);
   return NXMEM_OK;
@@ -331,14 +322,14 @@ static void give_all_back(nx_allocator *a, nx_prefix *prefix) {
 void nx_prefix_release_all(nx_allocator *a) {
   const uint64_t owner = nx_slot_handle(&a->slot);
   const uint32_t count = atomic_load(&nx_prefixes.count);
-  for (uint32_t i = 0; i < count; i++) {
+  for (uint32_t i = 0; i < count && nx_prefix_count(a) != 0; i++) {
     nx_prefix *prefix = (nx_prefix *)(void *)nx_table_at(&nx_prefixes, i);
     const uint64_t word = atomic_load(&prefix->slot.word);
     if (!nxmem_is_owned(word, NXMEM_SLOT_LIVE, atomic_load(&prefix->owner), owner)) continue;
     const nxmem_prefix handle = {nxmem_handle_make(i, nxmem_word_generation(word))};
     if (pin("close allocator", handle, prefix, NULL) != NXMEM_OK) continue;
     give_all_back(a, prefix);
-    unpin(prefix);
+    unpin(a, prefix);
   }
 }
 

@@ -11,6 +11,7 @@
 typedef struct nx_prefix {
   nx_slot slot;
   _Atomic uint64_t owner;         /* handle of its allocator */
+  _Atomic uint32_t next;          /* in its allocator's list of what is quarantined, an index + 1 */
   _Atomic uint64_t references;    /* those that are being given back * 2^32 + those that are held */
   _Atomic uint64_t charged;       /* owned bytes that a commit has charged; 0: none has yet */
   NxmemSharedPrefixHandle handle; /* as the plugin made it, judged */
@@ -29,10 +30,10 @@ nxmem_result nx_prefix_enter(const char *verb, nxmem_prefix handle, nx_prefix **
 void nx_prefix_leave(nx_prefix *prefix, nx_allocator *allocator);
 
 /* Live prefixes of an allocator: they keep it open. [any-thread] */
-uint64_t nx_prefix_count(uint64_t allocator);
+uint64_t nx_prefix_count(nx_allocator *allocator);
 
-/* Live prefixes of all allocators of a host, in one pass. [any-thread] */
-uint64_t nx_prefix_count_of_host(uint64_t host);
+/* None yet: the slot gets a new allocator. */
+void nx_prefixes_reset(nx_allocator *allocator);
 
 /*
  * Hand every reference of an allocator's live prefixes back to the plugin; a prefix of which it refuses one is
@@ -41,6 +42,6 @@ uint64_t nx_prefix_count_of_host(uint64_t host);
 void nx_prefix_release_all(nx_allocator *allocator);
 
 /* Give back the slots of an allocator's quarantined prefixes: it is closing. */
-void nx_prefix_forget_quarantined(uint64_t allocator);
+void nx_prefix_forget_quarantined(nx_allocator *allocator);
 
 #endif /* NX_SHARING_H */

@@ -123,8 +123,8 @@ static void test_hand_back(void **state) {
   memset(&beside, 0, sizeof beside);
   beside.at = row->at;
   beside.other = nx_must_open_mechanism(stage.plugin, "puppet");
-  (void)nx_must_allocate(stage.allocator, 64, 8); /* what there is to hand back */
   const nxmem_allocation first = nx_must_allocate(stage.allocator, 64, 8);
+  (void)nx_must_allocate(stage.allocator, 64, 8); /* what there is to hand back, looked at behind the other */
   nx_must_release(stage.allocator, first);
   beside.record = nx_table_find(&nx_allocations, first.id);
 
