@@ -44,7 +44,7 @@ enum { FIGURE_COUNT = sizeof FIGURES / sizeof FIGURES[0] };
 
 /* ---- Ask --------------------------------------------------------------------------------------------------------- */
 
-/* Written behind the room it was given, it would say so by its size; that is cut, the damage is the plugin's own process's. */
+/* A size beyond the room counts as all of it: only figures that this command knows are looked at. */
 static void ask(nx_figures *f) {
   if (!f->ask) return;
   NxmemVmmStats stats;
@@ -52,7 +52,6 @@ static void ask(nx_figures *f) {
   stats.struct_size = sizeof stats;
   f->answer = f->ask(f->mechanism_id, f->device.tier, f->device.index, &stats);
   if (f->answer != NXMEM_STATUS_OK) stats.struct_size = 0;
-  if (stats.struct_size > sizeof stats) stats.struct_size = sizeof stats;
   f->latest = stats;
 }
 
