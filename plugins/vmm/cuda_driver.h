@@ -1,0 +1,75 @@
+/*
+ * cuda_driver.h: one device of the CUDA driver behind driver.h, shared between the files of cudavmm.
+ *
+ * Attackers: a driver that fails at any call; another context current on the calling thread.
+ * Promise: each answer of the driver becomes exactly one outcome, by one function.
+ */
+#ifndef NX_CUDA_DRIVER_H
+#define NX_CUDA_DRIVER_H
+
+#include <pthread.h>
+
+#include "cuda_load.h"
+#include "driver.h"
+
+enum { NX_CUDA_DEVICES = 32, NX_CUDA_STREAMS = 256 };
+
+/* An event, and its place in a mark or among the spare ones. */
+typedef struct nx_cuda_cell nx_cuda_cell;
+struct nx_cuda_cell {
+  nx_cuda_cell *next;
+  nx_cuda_event event;
+};
+
+typedef struct nx_cuda nx_cuda;
+struct nx_cuda {
+  nx_cuda *next; /* in the list of those that were not closed */
+  nx_cuda_calls calls;
+  nx_cuda_device device;
+  uint32_t index;
+  nx_cuda_context context;
+  nx_cuda_prop prop; /* what a physical handle is made of; the optional flag as the probe left it */
+  size_t minimum, recommended, memory;
+  pthread_mutex_t lock; /* the spare events; a leaf */
+  nx_cuda_cell *spare;  /* events that the driver would not destroy: used again, destroyed at the end */
+};
+
+/* ---- cuda_answer.c ----------------------------------------------------------------------------------------------- */
+
+/* What a result of `call` (the literal name of an entry point) means. */
+nx_vmm_answer nx_cuda_answer(const nx_cuda *cuda, const char *call, nx_cuda_result result);
+nx_vmm_answer nx_cuda_done(void);
+/* The same of a call that is not the driver's. */
+nx_vmm_answer nx_cuda_no_room(void);
+
+/* ---- cuda_driver.c ----------------------------------------------------------------------------------------------- */
+
+/* Every operation for this device, which stays the caller's. */
+void nx_cuda_table(nx_cuda *cuda, nx_vmm_driver *out);
+
+/* ---- cuda_probe.c ------------------------------------------------------------------------------------------------ */
+
+/*
+ * Go through the whole life of one granule, with the context current: first with the optional flag where the device says that it knows it, then without. DONE: prop,
+ * minimum and recommended are set. `read_only`: sharers will need it.
+ *
+ * unsupported_out is 1 where the device refused read-only access, else 0.
+ */
+nx_vmm_answer nx_cuda_probe(nx_cuda *cuda, const nx_vmm_driver *table, int read_only, int *unsupported_out);
+
+/* ---- cuda_streams.c ---------------------------------------------------------------------------------------------- */
+
+nx_vmm_answer nx_cuda_mark(void *self, uint64_t *mark_out);
+nx_vmm_answer nx_cuda_mark_state(void *self, uint64_t mark);
+nx_vmm_answer nx_cuda_drop_mark(void *self, uint64_t mark);
+/* The spare events, with the context current; where it is not, only their memory. */
+void nx_cuda_drop_spare(nx_cuda *cuda, int current);
+
+/* ---- cudavmm.c --------------------------------------------------------------------------------------------------- */
+
+/* How many devices the driver has, as last asked; at most NX_CUDA_DEVICES. */
+uint32_t nx_cuda_device_count(void);
+/* The operation `close`. */
+void nx_cuda_close(void *self);
+
+#endif /* NX_CUDA_DRIVER_H */

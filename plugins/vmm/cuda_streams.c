@@ -1,0 +1,164 @@
+/*
+ * cuda_streams.c: the streams that programs register, and marks behind the work of all of them.
+ *
+ * Attackers: a program that registers a stream twice, too many, or one that is gone; a driver that will not record, tell or destroy an event.
+ * Promise: a mark is complete only when every stream that was registered has done what it had been given; an event that cannot be destroyed is used again.
+ */
+#include <stdlib.h>
+
+#include "cuda_driver.h"
+#include "fork.h"
+#include "nxmem_cudavmm.h"
+#include "nxmem_memory_abi.h"
+
+#define NX_PUBLIC __attribute__((visibility("default")))
+
+/* Fixed room: what a program leaves registered costs nothing when the module goes. */
+static struct {
+  pthread_mutex_t lock; /* held while events are recorded, so that a stream is not used once its removal has returned */
+  uint32_t count[NX_CUDA_DEVICES];
+  nx_cuda_stream streams[NX_CUDA_DEVICES][NX_CUDA_STREAMS];
+} registry = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Where it stands; the count where it does not. */
+static uint32_t place_of(uint32_t device, nx_cuda_stream stream) {
+  uint32_t at = 0;
+  while (at < registry.count[device] && registry.streams[device][at] != stream) at++;
+  return at;
+}
+
+static uint32_t add(uint32_t device, nx_cuda_stream stream) {
+  if (place_of(device, stream) < registry.count[device]) return NXMEM_STATUS_INVALID_ARGUMENT;
+  if (registry.count[device] == NX_CUDA_STREAMS) return NXMEM_STATUS_OUT_OF_MEMORY;
+  registry.streams[device][registry.count[device]++] = stream;
+  return NXMEM_STATUS_OK;
+}
+
+static uint32_t drop(uint32_t device, nx_cuda_stream stream) {
+  uint32_t at = place_of(device, stream);
+  if (at == registry.count[device]) return NXMEM_STATUS_INVALID_ARGUMENT;
+  registry.streams[device][at] = registry.streams[device][--registry.count[device]];
+  return NXMEM_STATUS_OK;
+}
+
+static uint32_t change(uint32_t (*how)(uint32_t, nx_cuda_stream), uint32_t device, void *stream) {
+  if (nx_is_forked()) return NXMEM_STATUS_DEVICE_ERROR;
+  if (device >= nx_cuda_device_count()) return NXMEM_STATUS_WRONG_DEVICE;
+  pthread_mutex_lock(&registry.lock);
+  uint32_t status = how(device, stream);
+  pthread_mutex_unlock(&registry.lock);
+  return status;
+}
+
+NX_PUBLIC uint32_t NxmemCudaAddStream(uint32_t device_index, void *stream) { return change(add, device_index, stream); }
+
+NX_PUBLIC uint32_t NxmemCudaRemoveStream(uint32_t device_index, void *stream) {
+  return change(drop, device_index, stream);
+}
+
+/* ---- Events ------------------------------------------------------------------------------------------------------ */
+
+static nx_cuda_cell *take_spare(nx_cuda *cuda) {
+  pthread_mutex_lock(&cuda->lock);
+  nx_cuda_cell *cell = cuda->spare;
+  if (cell != NULL) cuda->spare = cell->next;
+  pthread_mutex_unlock(&cuda->lock);
+  return cell;
+}
+
+static void keep_spare(nx_cuda *cuda, nx_cuda_cell *cell) {
+  pthread_mutex_lock(&cuda->lock);
+  cell->next = cuda->spare;
+  cuda->spare = cell;
+  pthread_mutex_unlock(&cuda->lock);
+}
+
+static void keep_all(nx_cuda *cuda, nx_cuda_cell *cell) {
+  while (cell != NULL) {
+    nx_cuda_cell *next = cell->next;
+    keep_spare(cuda, cell);
+    cell = next;
+  }
+}
+
+static nx_vmm_answer make_cell(nx_cuda *cuda, nx_cuda_cell **out) {
+  *out = take_spare(cuda);
+  if (*out != NULL) return nx_cuda_done();
+  nx_cuda_cell *cell = malloc(sizeof *cell);
+  if (cell == NULL) return nx_cuda_no_room();
+  nx_cuda_result result = cuda->calls.cuEventCreate(&cell->event, NX_CUDA_EVENT_DISABLE_TIMING);
+  if (result == NX_CUDA_SUCCESS)
+    *out = cell;
+  else
+    free(cell);
+  return nx_cuda_answer(cuda, "cuEventCreate", result);
+}
+
+/* ---- Marks ------------------------------------------------------------------------------------------------------- */
+
+/* One more event, on this stream, in front of the mark's others. */
+static nx_vmm_answer record(nx_cuda *cuda, nx_cuda_stream stream, nx_cuda_cell **mark) {
+  nx_cuda_cell *cell;
+  nx_vmm_answer answer = make_cell(cuda, &cell);
+  if (answer.outcome != NX_VMM_DONE) return answer;
+  cell->next = *mark;
+  *mark = cell;
+  return nx_cuda_answer(cuda, "cuEventRecord", cuda->calls.cuEventRecord(cell->event, stream));
+}
+
+static nx_vmm_answer record_all(nx_cuda *cuda, nx_cuda_cell **mark) {
+  if (registry.count[cuda->index] == 0) return record(cuda, NULL, mark);
+  nx_vmm_answer answer = nx_cuda_done();
+  for (uint32_t i = 0; i < registry.count[cuda->index] && answer.outcome == NX_VMM_DONE; i++) {
+    answer = record(cuda, registry.streams[cuda->index][i], mark);
+  }
+  return answer;
+}
+
+nx_vmm_answer nx_cuda_mark(void *self, uint64_t *mark_out) {
+  nx_cuda *cuda = self;
+  nx_cuda_cell *mark = NULL;
+  pthread_mutex_lock(&registry.lock);
+  nx_vmm_answer answer = record_all(cuda, &mark);
+  pthread_mutex_unlock(&registry.lock);
+  if (answer.outcome == NX_VMM_DONE)
+    *mark_out = (uint64_t)(uintptr_t)mark;
+  else
+    keep_all(cuda, mark);
+  return answer;
+}
+
+nx_vmm_answer nx_cuda_mark_state(void *self, uint64_t mark) {
+  const nx_cuda *cuda = self;
+  for (const nx_cuda_cell *cell = (const nx_cuda_cell *)(uintptr_t)mark; cell != NULL; cell = cell->next) {
+    nx_cuda_result result = cuda->calls.cuEventQuery(cell->event);
+    if (result == NX_CUDA_NOT_READY) return (nx_vmm_answer){.outcome = NX_VMM_PENDING};
+    if (result != NX_CUDA_SUCCESS) return nx_cuda_answer(cuda, "cuEventQuery", result);
+  }
+  return nx_cuda_done();
+}
+
+/* The mark is gone in any case; the answer is of the first event that stayed. */
+nx_vmm_answer nx_cuda_drop_mark(void *self, uint64_t mark) {
+  nx_cuda *cuda = self;
+  nx_cuda_cell *cell = (nx_cuda_cell *)(uintptr_t)mark;
+  nx_vmm_answer answer = nx_cuda_done();
+  while (cell != NULL && answer.outcome == NX_VMM_DONE) {
+    nx_cuda_cell *next = cell->next;
+    answer = nx_cuda_answer(cuda, "cuEventDestroy", cuda->calls.cuEventDestroy(cell->event));
+    if (answer.outcome == NX_VMM_DONE)
+      free(cell);
+    else
+      keep_spare(cuda, cell);
+    cell = next;
+  }
+  keep_all(cuda, cell);
+  return answer;
+}
+
+void nx_cuda_drop_spare(nx_cuda *cuda, int current) {
+  for (nx_cuda_cell *cell = take_spare(cuda); cell != NULL; cell = take_spare(cuda)) {
+    if (current) cuda->calls.cuEventDestroy(cell->event);
+    free(cell);
+  }
+}
