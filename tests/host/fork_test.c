@@ -46,6 +46,10 @@ static nxmem_result plugin_mechanism(nxmem_error *error) {
   nxmem_mechanism_info info;
   return nxmem_plugin_mechanism(stage.plugin, 0, &info, error);
 }
+static nxmem_result plugin_symbol(nxmem_error *error) {
+  void *address;
+  return nxmem_plugin_symbol(stage.plugin, "nxmem_test_extra", &address, error);
+}
 static nxmem_result plugin_unload(nxmem_error *error) { return nxmem_plugin_try_unload(stage.plugin, NULL, error); }
 static nxmem_result plugin_destroy(nxmem_error *error) { return nxmem_plugin_destroy(stage.plugin, NULL, error); }
 static nxmem_result allocator_open(nxmem_error *error) {
@@ -86,6 +90,7 @@ static const call_row call_rows[] = {
     {"plugin_open", plugin_open},
     {"plugin_get_info", plugin_info},
     {"plugin_mechanism", plugin_mechanism},
+    {"plugin_symbol", plugin_symbol},
     {"plugin_try_unload", plugin_unload},
     {"plugin_destroy", plugin_destroy},
     {"allocator_open", allocator_open},

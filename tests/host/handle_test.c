@@ -47,6 +47,10 @@ static nxmem_result plugin_mechanism(uint64_t id, nxmem_error *error) {
   nxmem_mechanism_info info;
   return nxmem_plugin_mechanism((nxmem_plugin){id}, 0, &info, error);
 }
+static nxmem_result plugin_symbol(uint64_t id, nxmem_error *error) {
+  void *address;
+  return nxmem_plugin_symbol((nxmem_plugin){id}, "nxmem_test_extra", &address, error);
+}
 static nxmem_result plugin_unload(uint64_t id, nxmem_error *error) {
   return nxmem_plugin_try_unload((nxmem_plugin){id}, NULL, error);
 }
@@ -100,6 +104,7 @@ static const call calls[] = {
     {"plugin_open", KIND_HOST, plugin_open},
     {"plugin_get_info", KIND_PLUGIN, plugin_info},
     {"plugin_mechanism", KIND_PLUGIN, plugin_mechanism},
+    {"plugin_symbol", KIND_PLUGIN, plugin_symbol},
     {"plugin_try_unload", KIND_PLUGIN, plugin_unload},
     {"plugin_destroy", KIND_PLUGIN, plugin_destroy},
     {"allocator_open", KIND_PLUGIN, allocator_open},

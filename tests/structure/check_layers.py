@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """The tree's rules, checked. Prints TAP.
 
-check_layers.py ROOT [--build FOLDER] [--core libnxmem_core.a] [--host libnxmem.so]
+check_layers.py ROOT [--build FOLDER] [--core libnxmem_core.a] [--host libnxmem.so]...
 
 --build   A configured build: its compile commands and its list of tests are the manifest.
 --core    Given where nothing instruments the build; the core is also compiled here by itself.
+--host    A shared library of ours: libnxmem, or that of an adapter.
 """
 import argparse
 import glob
@@ -76,9 +77,9 @@ def library_rows(core, host):
     if core:
         yield guarded("libnxmem_core.a calls no library", lambda: layers.missing_symbols(read_symbols([core])))
         yield guarded("libnxmem_core.a has no mutable data", lambda: layers.mutable_symbols(read_symbols([core])))
-    if host:
-        yield guarded("libnxmem.so exports only nxmem_ names",
-                      lambda: layers.foreign_exports(read_symbols([host], ["-D", "--defined-only"])))
+    for library in host:
+        yield guarded(f"{os.path.basename(library)} exports only nxmem_ names",
+                      lambda library=library: layers.foreign_exports(read_symbols([library], ["-D", "--defined-only"])))
 
 
 def relative(root, path):
@@ -142,8 +143,9 @@ def print_tap(rows):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("root")
-    for option in ("--build", "--core", "--host"):
+    for option in ("--build", "--core"):
         parser.add_argument(option)
+    parser.add_argument("--host", action="append", default=[])
     return print_tap(all_rows(parser.parse_args()))
 
 

@@ -13,8 +13,8 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTIL
 C_FILE = (".c", ".h")
 PRUNED = {".git", "build", "__pycache__"}
 
-# Longest prefix wins. The command sees the host as its users do.
-AREAS = [("host/cli/", "cli"), ("host/include/", "host-public"), ("host/", "host"),
+# Longest prefix wins. The command and the adapters see the host as its users do.
+AREAS = [("host/cli/", "cli"), ("host/adapters/", "adapter"), ("host/include/", "host-public"), ("host/", "host"),
          ("abi/include/", "abi-public"), ("abi/", "abi"), ("plugins/", "plugins"),
          ("tests/", "tests"), ("fuzz/", "fuzz"), ("proofs/", "proofs")]
 MAY_SEE = {
@@ -23,6 +23,7 @@ MAY_SEE = {
     "host-public": {"abi-public", "host-public"},
     "host": {"abi-public", "host-public", "host"},
     "cli": {"abi-public", "host-public", "cli"},
+    "adapter": {"abi-public", "host-public", "adapter"},
     "plugins": {"abi-public", "plugins"},
 }
 CORE_HEADERS = {"stdint.h", "stddef.h"}

@@ -20,6 +20,8 @@ BASE = {
     "host/src/fetch.h": "",
     "host/src/fetch.c": '#include "fetch.h"\n#include "nxmem/prefix.h"\n#include <stdio.h>\n',
     "host/cli/main.c": '#include "nxmem.h"\n#include "nxmem/prefix.h"\n',
+    "host/adapters/torch/include/nxmem_torch.h": '#include "nxmem.h"\n',
+    "host/adapters/torch/torch.c": '#include "nxmem_torch.h"\n#include "nxmem/prefix.h"\n',
     "plugins/minimal/minimal.c": '#include "nxmem_memory_abi.h"\n#include <stdlib.h>\n',
     "plugins/scripted/script.h": "",
     "tests/core/support.h": "",
@@ -50,6 +52,11 @@ TREES = [
     ("host includes a plugin", backward, "host/src/fetch.c", '#include "script.h"\n', True),
     ("the public header includes the host's inside", backward, "host/include/nxmem.h", '#include "fetch.h"\n', True),
     ("the command includes the host's inside", backward, "host/cli/main.c", '#include "fetch.h"\n', True),
+    ("an adapter includes the host's inside", backward, "host/adapters/torch/torch.c", '#include "fetch.h"\n', True),
+    ("an adapter includes the command", backward, "host/adapters/torch/torch.c", '#include "main.c"\n', True),
+    ("an adapter includes a plugin", backward, "host/adapters/torch/torch.c", '#include "script.h"\n', True),
+    ("host includes an adapter", backward, "host/src/fetch.c", '#include "nxmem_torch.h"\n', True),
+    ("the command includes an adapter", backward, "host/cli/main.c", '#include "nxmem_torch.h"\n', True),
     ("a plugin includes host", backward, "plugins/minimal/minimal.c", '#include "nxmem.h"\n', True),
     ("a plugin includes tests", backward, "plugins/minimal/minimal.c", '#  include "support.h"\n', True),
     ("tests include anything", backward, "tests/core/prefix_test.c", '#include "reader.h"\n#include "main.c"\n', False),
@@ -77,7 +84,7 @@ TREES = [
      'source = "abi/src/prefix.c"\n', False),
 ]
 
-COMPILED = {"abi/src/prefix.c", "host/src/fetch.c", "host/cli/main.c", "plugins/minimal/minimal.c",
+COMPILED = {"abi/src/prefix.c", "host/src/fetch.c", "host/cli/main.c", "host/adapters/torch/torch.c", "plugins/minimal/minimal.c",
             "tests/core/prefix_test.c"}
 
 
@@ -102,6 +109,7 @@ TABLES = [
     ("all sources are built", unbuilt(), False),
     ("a test source is in no target", unbuilt(["tests/core/prefix_test.c"]), True),
     ("a product source is in no target", unbuilt(["host/src/fetch.c"]), True),
+    ("an adapter's source is in no target", unbuilt(["host/adapters/torch/torch.c"]), True),
     ("a fuzz target is in no target", unbuilt(**{"fuzz/targets/table.c": ""}), True),
     ("a test program is in no test", idle_programs("/b/bin/test_core_prefix"), True),
     ("a test program is in a test", idle_programs("/b/bin/test_core_name"), False),
