@@ -2,7 +2,7 @@
  * cuda_driver.c: the operations of driver.h, each one call of the CUDA driver.
  *
  * Attackers: a driver that fails at any call; another context current on the calling thread.
- * Promise: one operation is one call; the context that was current before bind is current again after unbind.
+ * Promise: one operation is one call, repeated where a thread would be left with a context that is not its own; the context that was current before bind is current again after unbind.
  */
 #include "cuda_driver.h"
 
@@ -21,14 +21,16 @@ static nx_vmm_answer bind(void *self) {
   return answer;
 }
 
+/* Refused once it is tried once more: whoever called must find their own context again. */
 static nx_vmm_answer unbind(void *self) {
   const nx_cuda *cuda = self;
   nx_cuda_context popped = NULL;
-  nx_vmm_answer answer = nx_cuda_answer(cuda, "cuCtxPopCurrent", cuda->calls.cuCtxPopCurrent(&popped));
-  if (answer.outcome == NX_VMM_DONE && popped != cuda->context) {
+  nx_cuda_result result = cuda->calls.cuCtxPopCurrent(&popped);
+  if (result != NX_CUDA_SUCCESS && result != NX_CUDA_DEINITIALIZED) result = cuda->calls.cuCtxPopCurrent(&popped);
+  if (result == NX_CUDA_SUCCESS && popped != cuda->context) {
     return (nx_vmm_answer){NX_VMM_REFUSED, NX_CUDA_INVALID_CONTEXT, "cuCtxPopCurrent", "another context was current"};
   }
-  return answer;
+  return nx_cuda_answer(cuda, "cuCtxPopCurrent", result);
 }
 
 static nx_vmm_answer reserve(void *self, uint64_t bytes, uint64_t align, uint64_t *address_out) {

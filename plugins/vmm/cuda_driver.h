@@ -49,13 +49,9 @@ void nx_cuda_table(nx_cuda *cuda, nx_vmm_driver *out);
 
 /* ---- cuda_probe.c ------------------------------------------------------------------------------------------------ */
 
-/*
- * Go through the whole life of one granule, with the context current: first with the optional flag where the device says that it knows it, then without. DONE: prop,
- * minimum and recommended are set. `read_only`: sharers will need it.
- *
- * unsupported_out is 1 where the device refused read-only access, else 0.
- */
-nx_vmm_answer nx_cuda_probe(nx_cuda *cuda, const nx_vmm_driver *table, int read_only, int *unsupported_out);
+/* DONE: minimum and recommended are set. Flagged, with the context current: the optional flag is dropped where a trial of one granule fails with it. */
+nx_vmm_answer nx_cuda_settle_plain(nx_cuda *cuda);
+nx_vmm_answer nx_cuda_settle_flagged(nx_cuda *cuda, const nx_vmm_driver *table);
 
 /* ---- cuda_streams.c ---------------------------------------------------------------------------------------------- */
 

@@ -192,22 +192,22 @@ static nx_vmm_answer find_device(nx_cuda *cuda, int *unsupported_out, char why[N
 }
 
 /* Inside a section of the capture gate, on the device's own context. */
-static nx_vmm_answer probe(nx_cuda *cuda, const nx_vmm_driver *table, int read_only, int *unsupported_out) {
+static nx_vmm_answer settle_bound(nx_cuda *cuda, const nx_vmm_driver *table) {
   nx_vmm_answer answer = table->bind(cuda);
   if (answer.outcome != NX_VMM_DONE) return answer;
-  answer = nx_cuda_probe(cuda, table, read_only, unsupported_out);
+  answer = nx_cuda_settle_flagged(cuda, table);
   nx_vmm_answer unbound = table->unbind(cuda);
   return answer.outcome == NX_VMM_DONE ? unbound : answer;
 }
 
-static nx_vmm_answer probe_gated(nx_cuda *cuda, const nx_vmm_driver *table, int read_only, int *unsupported_out) {
+static nx_vmm_answer settle_gated(nx_cuda *cuda, const nx_vmm_driver *table) {
   nx_gate *gate = nx_gate_take(NXMEM_TIER_DEVICE, cuda->index);
   if (gate == NULL) return nx_cuda_no_room();
   nx_vmm_answer answer = {NX_VMM_CAPTURING, 0, "the capture gate", "a graph is being captured"};
   if (nx_gate_is_lost(gate)) {
     answer = (nx_vmm_answer){NX_VMM_LOST, 0, "an earlier call", "the device was lost"};
   } else if (nx_gate_open_section(gate)) {
-    answer = probe(cuda, table, read_only, unsupported_out);
+    answer = settle_bound(cuda, table);
     if (answer.outcome == NX_VMM_LOST) nx_gate_lose(gate);
     nx_gate_close_section(gate);
   }
@@ -215,8 +215,7 @@ static nx_vmm_answer probe_gated(nx_cuda *cuda, const nx_vmm_driver *table, int 
   return answer;
 }
 
-static nx_vmm_answer retain(nx_cuda *cuda, const nx_vmm_offer *offer, nx_vmm_driver *out, int *unsupported_out,
-                            char why[NX_CUDA_WHY]) {
+static nx_vmm_answer retain(nx_cuda *cuda, nx_vmm_driver *out, char why[NX_CUDA_WHY]) {
   nx_vmm_answer answer = nx_cuda_answer(cuda, "cuDevicePrimaryCtxRetain",
                                         cuda->calls.cuDevicePrimaryCtxRetain(&cuda->context, cuda->device));
   if (answer.outcome != NX_VMM_DONE) {
@@ -224,25 +223,18 @@ static nx_vmm_answer retain(nx_cuda *cuda, const nx_vmm_offer *offer, nx_vmm_dri
     return answer;
   }
   nx_cuda_table(cuda, out);
-  int read_only = (offer->capabilities & NXMEM_CAP_SHARED_MAPPING) != 0;
-  answer = probe_gated(cuda, out, read_only, unsupported_out);
+  answer = cuda->prop.flags.gpu_direct_rdma_capable ? settle_gated(cuda, out) : nx_cuda_settle_plain(cuda);
   if (answer.outcome == NX_VMM_DONE) return answer;
   explain(answer, cuda->index, why);
-  if (*unsupported_out) {
-    snprintf(why, NX_CUDA_WHY,
-             "CUDA device %u refuses read-only access (%s), which sharers need; cuda-vmm does without", cuda->index,
-             answer.name == NULL ? "a result without a name" : answer.name);
-  }
   if (answer.outcome != NX_VMM_LOST && answer.outcome != NX_VMM_SHUT_DOWN) release_context(cuda);
   return answer;
 }
 
-static nx_vmm_answer open_steps(nx_cuda *cuda, const nx_vmm_offer *offer, nx_vmm_driver *out, int *unsupported_out,
-                                char why[NX_CUDA_WHY]) {
+static nx_vmm_answer open_steps(nx_cuda *cuda, nx_vmm_driver *out, int *unsupported_out, char why[NX_CUDA_WHY]) {
   if (!nx_cuda_load(&cuda->calls, why)) return missing(unsupported_out);
   nx_vmm_answer answer = start(cuda, unsupported_out, why);
   if (answer.outcome == NX_VMM_DONE) answer = find_device(cuda, unsupported_out, why);
-  if (answer.outcome == NX_VMM_DONE) answer = retain(cuda, offer, out, unsupported_out, why);
+  if (answer.outcome == NX_VMM_DONE) answer = retain(cuda, out, why);
   return answer;
 }
 
@@ -255,7 +247,7 @@ static nx_vmm_answer open_offer(const nx_vmm_offer *offer, nx_vmm_driver *out, i
   }
   cuda->index = offer->index;
   pthread_mutex_init(&cuda->lock, NULL);
-  nx_vmm_answer answer = open_steps(cuda, offer, out, unsupported_out, why);
+  nx_vmm_answer answer = open_steps(cuda, out, unsupported_out, why);
   if (answer.outcome == NX_VMM_DONE)
     note_open(cuda);
   else

@@ -116,7 +116,7 @@ static nx_cuda_result find(const char *symbol, void **address_out, int version, 
   int id = fc_id_of(symbol, strlen(symbol));
   unsigned int status = NX_CUDA_PROC_FOUND;
   *address_out = NULL;
-  if (version > fc.set.version) return fc_refuse(NX_CUDA_INVALID_VALUE);
+  if (version > fc.set.version) return NX_CUDA_INVALID_VALUE;
   if (id < 0 || id == FC_cuGetProcAddress || fc.set.missing[id])
     status = NX_CUDA_PROC_NOT_FOUND;
   else if (version < NX_CUDA_VERSION)
