@@ -1,0 +1,110 @@
+/*
+ * backing.c: the slots of virtual backing that change something: allocate_committed, commit, decommit.
+ *
+ * Attackers: ranges that wrap or leave their block; a block that another thread releases.
+ * Promise: a refusal changes nothing but what its message says could not be undone.
+ */
+#include "nxmem/backing.h"
+
+#include "nxmem/status.h"
+#include "records.h"
+#include "slots.h"
+
+NxmemStatus nx_check_ranges(const NxmemAllocRequest *request) {
+  const uint64_t count = request->committed_range_count;
+  const nxmem_verdict listed = nxmem_check_range_list((uintptr_t)request->committed_ranges, count);
+  if (listed.reason != NXMEM_REASON_NONE || (count != 0u && nx_unusable(request->committed_ranges)))
+    return nx_status(NXMEM_STATUS_INVALID_ARGUMENT, "ranges: NULL, misaligned, or more than 1024");
+  for (uint64_t i = 0u; i < count; i++) {
+    const NxmemByteRange range = request->committed_ranges[i];
+    if (nxmem_check_commit_range(range.offset, range.bytes, request->bytes).reason != NXMEM_REASON_NONE)
+      return nx_status(NXMEM_STATUS_INVALID_ARGUMENT, "a range is empty or leaves the block");
+  }
+  return nx_ok();
+}
+
+NxmemStatus nx_check_range_request(const nx_engine *engine, const NxmemRangeRequest *request) {
+  if (request->struct_size < NX_RANGE_REQUEST_BYTES)
+    return nx_status(NXMEM_STATUS_SHORT_STRUCT, "range request shorter than 80 bytes");
+  const NxmemStatus owner = nx_check_allocation(engine, &request->allocation);
+  if (nx_failed(&owner)) return owner;
+  const nxmem_verdict inside =
+      nxmem_check_commit_range(request->range.offset, request->range.bytes, request->allocation.bytes);
+  return inside.reason == NXMEM_REASON_NONE
+             ? nx_ok()
+             : nx_status(NXMEM_STATUS_INVALID_ARGUMENT, "a range is empty or leaves the block");
+}
+
+static NxmemStatus allocate_committed(void *ctx, const NxmemAllocRequest *request, NxmemAllocResult *result_out) {
+  NxmemStatus checked = nx_check_call(ctx, request, result_out);
+  if (nx_failed(&checked)) return checked;
+  if (result_out->struct_size < NX_ALLOC_RESULT_BYTES)
+    return nx_status(NXMEM_STATUS_SHORT_STRUCT, "allocate: room for the result below 32 bytes");
+  checked = nx_check_alloc_request(ctx, request);
+  if (nx_failed(&checked)) return checked;
+  checked = nx_check_ranges(request);
+  return nx_failed(&checked) ? checked : nx_allocate(ctx, request, 1, result_out);
+}
+
+/* ---- Commit -------------------------------------------------------------------------------------------------------- */
+
+static uint32_t find_live(const nx_engine *engine, const NxmemAllocation *allocation, nx_block **out) {
+  const uint32_t status = nx_find_block_locked(engine, allocation, out);
+  return status == NXMEM_STATUS_OK && (*out)->state == NX_BLOCK_QUEUED ? (uint32_t)NXMEM_STATUS_BUSY : status;
+}
+
+static uint32_t commit_once(nx_engine *engine, const NxmemRangeRequest *request, nx_loss *loss) {
+  nx_block *block = NULL;
+  *loss = (nx_loss){0u, 0u};
+  pthread_mutex_lock(&engine->lock);
+  uint32_t status = find_live(engine, &request->allocation, &block);
+  if (status == NXMEM_STATUS_OK && (nx_device_is_lost(&engine->device) || engine->device.shut_down))
+    status = NXMEM_STATUS_DEVICE_ERROR;
+  if (status == NXMEM_STATUS_OK) status = nx_block_commit_locked(engine, block, request->range, loss);
+  pthread_mutex_unlock(&engine->lock);
+  return status;
+}
+
+static NxmemStatus commit_range(void *ctx, const NxmemRangeRequest *request) {
+  nx_loss loss;
+  NxmemStatus checked = nx_check_call(ctx, request, request);
+  if (nx_failed(&checked)) return checked;
+  checked = nx_check_range_request(ctx, request);
+  if (nx_failed(&checked)) return checked;
+  uint32_t status = commit_once(ctx, request, &loss);
+  /* What stayed mapped of the block is poisoned: a second attempt could only fail. */
+  if (status == NXMEM_STATUS_OUT_OF_MEMORY && loss.granules == 0u) {
+    nx_relieve(ctx, request->range.bytes);
+    status = commit_once(ctx, request, &loss);
+  }
+  return nx_told_loss(ctx, status, "commit", &loss);
+}
+
+static NxmemStatus decommit_range(void *ctx, const NxmemRangeRequest *request, uint64_t *unmapped_out) {
+  nx_engine *engine = ctx;
+  nx_block *block = NULL;
+  nx_undone undone = {0};
+  NxmemStatus checked = nx_check_call(ctx, request, unmapped_out);
+  if (nx_failed(&checked)) return checked;
+  checked = nx_check_range_request(ctx, request);
+  if (nx_failed(&checked)) return checked;
+  pthread_mutex_lock(&engine->lock);
+  uint32_t status = find_live(engine, &request->allocation, &block);
+  if (status == NXMEM_STATUS_OK) status = nx_block_decommit_locked(engine, block, request->range, &undone);
+  pthread_mutex_unlock(&engine->lock);
+  if (status == NXMEM_STATUS_OK || status == NXMEM_STATUS_RELEASE_QUARANTINED) *unmapped_out = undone.unmapped;
+  return nx_told_loss(engine, status, "decommit", &undone.loss);
+}
+
+void nx_backing_fill(nx_engine *engine, NxmemVirtualBackingVtable *table) {
+  *table = (NxmemVirtualBackingVtable){.struct_size = 72u,
+                                       .abi_minor = 1u,
+                                       .mechanism_id = engine->offer->mechanism_id,
+                                       .ctx = engine,
+                                       .allocate_committed = allocate_committed,
+                                       .commit_range = commit_range,
+                                       .decommit_range = decommit_range,
+                                       .mapped_bytes_for_ranges = nx_slot_mapped_for_ranges,
+                                       .mapped_bytes_for_allocation = nx_slot_mapped_for_allocation,
+                                       .committed_bytes = nx_slot_committed_bytes};
+}

@@ -1,0 +1,109 @@
+/*
+ * records.c: what every slot does with the records it is given.
+ *
+ * Attackers: a host with short, NULL, misaligned, stale or foreign records, of any version.
+ * Promise: no byte is read or written beyond what the host declared; every status has its text and nothing behind it.
+ */
+#include "records.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "fork.h"
+#include "nxmem/identity.h"
+#include "nxmem/outcome.h"
+#include "nxmem/prefix.h"
+#include "nxmem/status.h"
+
+NxmemStatus nx_ok(void) { return (NxmemStatus){.code = NXMEM_STATUS_OK}; }
+
+NxmemStatus nx_status(uint32_t code, const char *text) {
+  NxmemStatus status;
+  nxmem_status_build(&status, code, (const uint8_t *)text, (uint32_t)strlen(text));
+  return status;
+}
+
+static int comes_from_the_device(uint32_t code) {
+  return code == NXMEM_STATUS_DEVICE_ERROR || code == NXMEM_STATUS_OUT_OF_MEMORY ||
+         code == NXMEM_STATUS_RELEASE_QUARANTINED;
+}
+
+NxmemStatus nx_told_loss(const nx_engine *engine, uint32_t code, const char *text, const nx_loss *loss) {
+  char line[NXMEM_STATUS_MESSAGE_BUF], device[96] = "", left[80] = "";
+  const nx_vmm_answer *refusal = &engine->device.refusal;
+  if (code == NXMEM_STATUS_OK) return nx_ok();
+  if (comes_from_the_device(code) && refusal->call != NULL)
+    snprintf(device, sizeof device, "; %s: %s (%" PRId32 ")", refusal->call,
+             refusal->name == NULL ? "?" : refusal->name, refusal->code);
+  if (loss != NULL && loss->bytes != 0u)
+    snprintf(left, sizeof left, "; %" PRIu64 " bytes kept back, %" PRIu64 " granules still mapped", loss->bytes,
+             loss->granules);
+  snprintf(line, sizeof line, "%s%s%s", text, left, device);
+  return nx_status(code, line);
+}
+
+NxmemStatus nx_told(const nx_engine *engine, uint32_t code, const char *text) {
+  return nx_told_loss(engine, code, text, NULL);
+}
+
+int nx_unusable(const void *record) { return nxmem_check_table_address((uintptr_t)record).reason != NXMEM_REASON_NONE; }
+
+NxmemStatus nx_check_call(const void *ctx, const void *first, const void *second) {
+  if (nx_is_forked()) return nx_status(NXMEM_STATUS_DEVICE_ERROR, "a forked child: the memory is its parent's");
+  if (ctx == NULL || nx_unusable(first) || nx_unusable(second))
+    return nx_status(NXMEM_STATUS_INVALID_ARGUMENT, "NULL ctx, or a NULL or misaligned argument");
+  return nx_ok();
+}
+
+NxmemStatus nx_check_owner(const nx_engine *engine, uint64_t mechanism_id, NxmemDeviceId device) {
+  const NxmemDeviceId own = {engine->offer->tier, engine->offer->index};
+  const nxmem_verdict same = nxmem_check_identity(mechanism_id, device, engine->offer->mechanism_id, own);
+  if (same.reason == NXMEM_REASON_NONE) return nx_ok();
+  return nx_status(nxmem_reason_status(same.reason), "an object of another mechanism or device");
+}
+
+NxmemStatus nx_check_allocation(const nx_engine *engine, const NxmemAllocation *allocation) {
+  if (allocation->struct_size < NX_ALLOCATION_BYTES)
+    return nx_status(NXMEM_STATUS_SHORT_STRUCT, "allocation shorter than 56 bytes");
+  return nx_check_owner(engine, allocation->mechanism_id, allocation->device);
+}
+
+uint32_t nx_find_block_locked(const nx_engine *engine, const NxmemAllocation *allocation, nx_block **out) {
+  nx_block *block = nx_blocks_find(&engine->blocks, allocation->allocation_id);
+  if (block == NULL) return NXMEM_STATUS_UNKNOWN_ALLOCATION;
+  const nxmem_named named = {0u, (uintptr_t)allocation->ptr, allocation->bytes, allocation->align};
+  const nxmem_named books = {0u, block->first, block->bytes, block->align};
+  /* A 0 says nothing there; here it says 0, and no block has that. */
+  if (named.bytes == 0u || named.align == 0u) return NXMEM_STATUS_INVALID_ARGUMENT;
+  const nxmem_verdict same = nxmem_check_named(&named, &books);
+  if (same.reason != NXMEM_REASON_NONE) return nxmem_reason_status(same.reason);
+  *out = block;
+  return NXMEM_STATUS_OK;
+}
+
+void nx_outcome_fill(NxmemReleaseOutcome *outcome, uint64_t allocation_bytes, const nx_undone *undone) {
+  memset(outcome, 0, sizeof *outcome);
+  outcome->struct_size = NX_OUTCOME_BYTES;
+  outcome->state = undone->status == NXMEM_STATUS_OK     ? NXMEM_RELEASE_COMPLETE
+                   : undone->status == NXMEM_STATUS_BUSY ? NXMEM_RELEASE_FAILED
+                                                         : NXMEM_RELEASE_QUARANTINED;
+  outcome->allocation_bytes = allocation_bytes;
+  outcome->unmapped_bytes = undone->unmapped;
+  outcome->residual_owned_bytes = undone->loss.bytes;
+  if (undone->status != NXMEM_STATUS_OK)
+    outcome->failure = nx_status(undone->status, undone->status == NXMEM_STATUS_BUSY ? "the device is being captured"
+                                                                                     : "not all could be given back");
+}
+
+void nx_relieve(nx_engine *engine, uint64_t bytes) {
+  const NxmemHostCallbacks *host = engine->callbacks;
+  uint64_t reclaimed = 0u;
+  nx_engines_trim(engine->offer->tier, engine->offer->index);
+  if (host == NULL || host->request_reclaim == NULL || bytes == 0u) return;
+  const NxmemReclaimRequest request = {.struct_size = sizeof request,
+                                       .mechanism_id = engine->offer->mechanism_id,
+                                       .device = {engine->offer->tier, engine->offer->index},
+                                       .bytes = bytes};
+  (void)host->request_reclaim(host->host_ctx, &request, &reclaimed);
+}

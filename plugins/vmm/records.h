@@ -1,0 +1,49 @@
+/*
+ * records.h: what every slot does with the records it is given: judged before anything is touched, written within their room.
+ *
+ * Attackers: a host with short, NULL, misaligned, stale or foreign records, of any version.
+ * Promise: no byte is read or written beyond what the host declared; every status has its text and nothing behind it.
+ */
+#ifndef NX_VMM_RECORDS_H
+#define NX_VMM_RECORDS_H
+
+#include "engine.h"
+
+enum {
+  NX_ALLOC_REQUEST_BYTES = 64,
+  NX_ALLOC_RESULT_BYTES = 32,
+  NX_ALLOCATION_BYTES = 56,
+  NX_RANGE_REQUEST_BYTES = 80,
+  NX_OUTCOME_BYTES = 296,
+  NX_OPEN_REQUEST_BYTES = 32,
+  NX_CALLBACKS_BYTES = 32,
+  NX_HANDLE_BYTES = 64,
+  NX_COMMIT_REQUEST_BYTES = 136,
+  NX_COMMIT_INFO_BYTES = 32,
+  NX_UNLOAD_REPORT_BYTES = 48
+};
+
+NxmemStatus nx_ok(void);
+NxmemStatus nx_status(uint32_t code, const char *text);
+/* nx_ok() for OK; else what the device last said, where the code is one of the device's, behind the text. */
+NxmemStatus nx_told(const nx_engine *engine, uint32_t code, const char *text);
+/* The same, and what could not be undone. */
+NxmemStatus nx_told_loss(const nx_engine *engine, uint32_t code, const char *text, const nx_loss *loss);
+
+int nx_unusable(const void *record);
+static inline int nx_failed(const NxmemStatus *status) { return status->code != NXMEM_STATUS_OK; }
+
+/* A forked child, a NULL ctx, NULL or misaligned records: what each slot refuses before it looks at anything. `second` may be the first again. */
+NxmemStatus nx_check_call(const void *ctx, const void *first, const void *second);
+
+/* Mechanism before device. */
+NxmemStatus nx_check_owner(const nx_engine *engine, uint64_t mechanism_id, NxmemDeviceId device);
+NxmemStatus nx_check_allocation(const nx_engine *engine, const NxmemAllocation *allocation);
+
+/* The block that an allocation names, number by number: 0 and *out, or why not. */
+uint32_t nx_find_block_locked(const nx_engine *engine, const NxmemAllocation *allocation, nx_block **out);
+
+/* No lock held: pools on the device are emptied and the host is asked for memory. */
+void nx_relieve(nx_engine *engine, uint64_t bytes);
+
+#endif /* NX_VMM_RECORDS_H */
