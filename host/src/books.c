@@ -157,6 +157,15 @@ int nx_books_move(nx_allocator *a, nx_allocation *record, uint64_t owned, uint64
   return 1;
 }
 
+int nx_books_own(nx_allocator *a, uint64_t bytes) {
+  const purse own = owned_purse(a, nx_thread_self()->stripe);
+  if (!raise(own, 0, bytes)) return 0;
+  add_charge(own, bytes);
+  return 1;
+}
+
+void nx_books_disown(nx_allocator *a, uint64_t bytes) { drop_charge(owned_purse(a, nx_thread_self()->stripe), bytes); }
+
 /* What nobody but this record is charged with does not touch the residual, which all threads share. */
 int nx_books_refund(nx_allocator *a, nx_allocation *record, uint64_t reported) {
   const uint32_t stripe = nx_thread_self()->stripe;

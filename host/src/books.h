@@ -17,6 +17,10 @@ nxmem_verdict nx_books_charge(nx_allocator *allocator, nx_allocation *record, co
  */
 int nx_books_move(nx_allocator *allocator, nx_allocation *record, uint64_t owned, uint64_t mapped);
 
+/* Bytes that no record owns: a prefix's. 0, and nothing changed, where the total would pass its limit. [any-thread] */
+int nx_books_own(nx_allocator *allocator, uint64_t bytes);
+void nx_books_disown(nx_allocator *allocator, uint64_t bytes);
+
 /* What a record is charged. The caller owns the record or is a user of it. */
 uint64_t nx_books_owned_of(nx_allocation *record);
 uint64_t nx_books_mapped_of(nx_allocation *record);

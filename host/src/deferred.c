@@ -73,7 +73,7 @@ void nx_share_give(nx_allocator *a) {
 /* ---- Settling ---------------------------------------------------------------------------------------------------- */
 
 nx_queue_entry *nx_queue_entry_of(nx_allocation *record) {
-  const uint32_t entry = nx_record_number_beside(record);
+  const uint32_t entry = nx_record_number_beside(record, NX_BESIDE_QUEUE);
   return entry == 0 ? NULL : (nx_queue_entry *)(void *)nx_table_at(&nx_queue, entry - 1u);
 }
 

@@ -42,7 +42,7 @@ static int pin(const nxmem_pin_source *pins) { return pins->pin == NULL || pins-
 /* What can fail. The record is claimed. */
 static nxmem_result prepare(enqueuing *e) {
   /* Before anything is counted: the place for the entry's number. */
-  e->entry = nx_record_beside(e->record) == NULL ? NULL : (nx_queue_entry *)(void *)nx_table_take(&nx_queue);
+  e->entry = nx_record_beside(e->record, NX_BESIDE_QUEUE) == NULL ? NULL : (nx_queue_entry *)(void *)nx_table_take(&nx_queue);
   if (e->entry == NULL)
     return nx_fail(e->error, NXMEM_ERR_OUT_OF_MEMORY, "enqueue release: no room for another queued release");
   if (pin(&e->allocator->deferral.pins)) return NXMEM_OK;
@@ -55,7 +55,7 @@ static void begin(enqueuing *e) {
   nx_deferral *d = &e->allocator->deferral;
   /* an honest plugin may hand the address out again before its completion gets here */
   nx_guard_leave(e->allocator, e->record);
-  atomic_store_explicit(nx_record_beside(e->record), e->entry->slot.self + 1u, memory_order_relaxed);
+  atomic_store_explicit(nx_record_beside(e->record, NX_BESIDE_QUEUE), e->entry->slot.self + 1u, memory_order_relaxed);
   atomic_fetch_add(&d->queued, 1u);
   e->round = (uint32_t)(atomic_fetch_add(&d->rounds, 1u) % NXMEM_USERS_MAX) + 1u;
   atomic_fetch_add(&d->shares, 1u);

@@ -29,7 +29,6 @@ typedef struct group {
   uint64_t offset;
   uint32_t mapped; /* the first so many map it, at a believed cost */
   uint32_t kept;   /* had to be released again, and were not */
-  int charges;     /* one of them was charged the prefix's own bytes */
   nxmem_error *error;
 } group;
 
@@ -81,34 +80,28 @@ static nxmem_result claim_all(const group *g) {
 
 static uint64_t at_most(uint64_t total) { return total < NXMEM_TOTAL_MAX ? total : NXMEM_TOTAL_MAX; }
 
-/*
- * The prefix's own bytes are charged once, to the allocation whose commit reports them first; whoever reports some
- * again is not believed.
- */
-static uint64_t owned_once(group *g, const NxmemSharedPrefixCommitInfo *info) {
-  uint64_t before = 0;
-  (void)atomic_compare_exchange_strong(&g->prefix->charged, &before, info->additional_owned_bytes);
-  const uint64_t owned = nxmem_prefix_owned_once(info->additional_owned_bytes, before);
-  if (owned != info->additional_owned_bytes)
+/* The prefix's own bytes are charged once; whoever reports some again is not believed. 0 where there is no room for them. */
+static int charge_owned(const group *g, const NxmemSharedPrefixCommitInfo *info) {
+  int believed = 1;
+  if (!nx_prefix_bytes_charge(g->a, g->prefix->bytes, info->additional_owned_bytes, &believed)) return 0;
+  if (!believed)
     nx_violation(g->a, (nxmem_verdict){NXMEM_REASON_MORE_THAN_POSSIBLE,
                                        (uint32_t)offsetof(NxmemSharedPrefixCommitInfo, additional_owned_bytes),
                                        info->additional_owned_bytes, 0});
-  if (owned != 0) g->charges = 1;
-  return owned;
+  return 1;
 }
 
 /* Judge what a commit reports, and charge it to its allocation. */
-static nxmem_verdict charge(group *g, nx_allocation *record, const NxmemSharedPrefixCommitInfo *info) {
+static nxmem_verdict charge(const group *g, nx_allocation *record, const NxmemSharedPrefixCommitInfo *info) {
   const nxmem_prefix_place place = {.offset = g->offset,
                                     .bytes = g->prefix->handle.requested_bytes,
                                     .owned_total = at_most(nx_books_owned(g->a)),
                                     .mapped_total = at_most(nx_books_mapped(g->a))};
   const nxmem_verdict v = nxmem_check_commit_info(info, &place);
   if (v.reason != NXMEM_REASON_NONE) return v;
-  uint64_t owned = 0, mapped = 0;
-  if (nxmem_total_add(nx_books_owned_of(record), owned_once(g, info), &owned) &&
-      nxmem_total_add(nx_books_mapped_of(record), info->newly_mapped_bytes, &mapped) &&
-      nx_books_move(g->a, record, owned, mapped))
+  uint64_t mapped = 0;
+  if (charge_owned(g, info) && nxmem_total_add(nx_books_mapped_of(record), info->newly_mapped_bytes, &mapped) &&
+      nx_books_move(g->a, record, nx_books_owned_of(record), mapped))
     return v;
   return (nxmem_verdict){NXMEM_REASON_TOTAL_TOO_LARGE, 0, info->newly_mapped_bytes, 0}; /* others used up the room */
 }
@@ -125,8 +118,12 @@ static void charge_unknown(const group *g, nx_allocation *record) {
     (void)nx_books_move(g->a, record, nx_books_owned_of(record), mapped);
 }
 
-static nxmem_share_fate commit_one(group *g, uint32_t i, nxmem_result *why) {
+static nxmem_share_fate commit_one(const group *g, uint32_t i, nxmem_result *why) {
   nx_allocation *record = member(g, i);
+  if (!nx_mapping_enter(record, g->prefix->bytes)) {
+    *why = nx_fail(g->error, NXMEM_ERR_OUT_OF_MEMORY, "%s: no room to note a mapping", verb);
+    return NXMEM_SHARE_REFUSED;
+  }
   const NxmemSharedPrefixCommitRequest request = {.struct_size = sizeof request,
                                                   .prefix = g->prefix->handle,
                                                   .allocation = nx_record_describe(g->a, record),
@@ -152,6 +149,7 @@ static nxmem_share_fate commit_one(group *g, uint32_t i, nxmem_result *why) {
   }
   const nxmem_share_fate fate = nxmem_judge_prefix_commit(code, v.reason);
   if (fate == NXMEM_SHARE_DOUBTFUL) charge_unknown(g, record);
+  if (fate == NXMEM_SHARE_REFUSED) nx_mapping_undo(g->a, record);
   return fate;
 }
 
@@ -165,7 +163,6 @@ static void roll_back(group *g, uint32_t touched) {
     nx_release_settle(g->a, record, &answer);
   }
   give_back(g, touched, g->count);
-  if (g->charges) atomic_store(&g->prefix->charged, 0); /* whoever was charged is gone, or quarantined with it */
 }
 
 static const char *aftermath(const group *g, uint32_t touched) {

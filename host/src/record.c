@@ -19,10 +19,10 @@ static uint64_t get(_Atomic uint64_t *field) { return atomic_load_explicit(field
 static void put(_Atomic uint64_t *field, uint64_t value) { atomic_store_explicit(field, value, memory_order_relaxed); }
 
 /*
- * slot.extra: the owner's slot, the power of two it is aligned to, one flag. The owner's generation need not be kept: an allocator's slot has no other owner while
+ * slot.extra: the owner's slot, the power of two it is aligned to, two flags. The owner's generation need not be kept: an allocator's slot has no other owner while
  * a record says that it is its.
  */
-enum { EXTRA_ALIGN_BITS = 6, EXTRA_INDEXED = 1 << 6, EXTRA_OWNER_SHIFT = 8 };
+enum { EXTRA_ALIGN_BITS = 6, EXTRA_INDEXED = 1 << 6, EXTRA_MAPS = 1 << 7, EXTRA_OWNER_SHIFT = 8 };
 
 static uint32_t extra_of(nx_allocation *record) {
   return atomic_load_explicit(&record->slot.extra, memory_order_relaxed);
@@ -38,24 +38,31 @@ uint64_t nx_record_owner(nx_allocation *record) {
 
 int nx_record_is_indexed(nx_allocation *record) { return (extra_of(record) & EXTRA_INDEXED) != 0u; }
 
-void nx_record_set_indexed(nx_allocation *record, int indexed) {
-  const uint32_t without = extra_of(record) & ~(uint32_t)EXTRA_INDEXED;
-  atomic_store_explicit(&record->slot.extra, without | (indexed ? (uint32_t)EXTRA_INDEXED : 0u), memory_order_relaxed);
+static void set_flag(nx_allocation *record, uint32_t flag, int on) {
+  const uint32_t without = extra_of(record) & ~flag;
+  atomic_store_explicit(&record->slot.extra, without | (on ? flag : 0u), memory_order_relaxed);
 }
 
+void nx_record_set_indexed(nx_allocation *record, int indexed) { set_flag(record, EXTRA_INDEXED, indexed); }
+
+int nx_record_maps(nx_allocation *record) { return (extra_of(record) & EXTRA_MAPS) != 0u; }
+
+void nx_record_set_maps(nx_allocation *record, int maps) { set_flag(record, EXTRA_MAPS, maps); }
+
 /* As many numbers as a chunk has records, made when the first of them is asked for. */
-static _Atomic(_Atomic uint32_t *) beside[NX_CHUNKS_MAX];
+static _Atomic(_Atomic uint32_t *) beside[NX_BESIDES][NX_CHUNKS_MAX];
 
 /* What is no index, because the record is free, leads to some number or none, never out of the tables. */
-uint32_t nx_record_number_beside(nx_allocation *record) {
+uint32_t nx_record_number_beside(nx_allocation *record, nx_beside which) {
   const uint32_t self = record->slot.self, in_chunk = 1u << nx_allocations.chunk_shift;
-  _Atomic uint32_t *numbers = atomic_load_explicit(&beside[self / in_chunk % NX_CHUNKS_MAX], memory_order_acquire);
+  _Atomic uint32_t *numbers =
+      atomic_load_explicit(&beside[which][self / in_chunk % NX_CHUNKS_MAX], memory_order_acquire);
   return numbers == NULL ? 0u : atomic_load_explicit(numbers + self % in_chunk, memory_order_relaxed);
 }
 
-_Atomic uint32_t *nx_record_beside(nx_allocation *record) {
+_Atomic uint32_t *nx_record_beside(nx_allocation *record, nx_beside which) {
   const uint32_t self = record->slot.self, in_chunk = 1u << nx_allocations.chunk_shift;
-  _Atomic(_Atomic uint32_t *) *chunk = &beside[self / in_chunk];
+  _Atomic(_Atomic uint32_t *) *chunk = &beside[which][self / in_chunk];
   _Atomic uint32_t *numbers = atomic_load_explicit(chunk, memory_order_acquire);
   if (numbers == NULL) {
     _Atomic uint32_t *fresh = calloc(in_chunk, sizeof *fresh);

@@ -20,18 +20,25 @@ NxmemAllocation nx_record_describe(nx_allocator *allocator, nx_allocation *recor
 /* The handle of the allocator that a record belongs to. [any-thread] */
 uint64_t nx_record_owner(nx_allocation *record);
 
+/* Numbers beside a record: few records ever have them. */
+typedef enum nx_beside { NX_BESIDE_QUEUE, NX_BESIDE_MAPPINGS, NX_BESIDES } nx_beside;
+
 /*
- * A number beside a record, for what queues its release: 0 at first, and whatever was stored there last. NULL: no memory. Asked for before it can be needed.
+ * A number beside a record: 0 at first, and whatever was stored there last. NULL: no memory. Asked for before it can be needed.
  * [any-thread] [blocks: malloc]
  */
-_Atomic uint32_t *nx_record_beside(nx_allocation *record);
+_Atomic uint32_t *nx_record_beside(nx_allocation *record, nx_beside which);
 
 /* That number as it is; 0 where none was ever asked for. [any-thread] */
-uint32_t nx_record_number_beside(nx_allocation *record);
+uint32_t nx_record_number_beside(nx_allocation *record, nx_beside which);
 
 /* Is it in the index of addresses? Changed by the record's owner only. */
 int nx_record_is_indexed(nx_allocation *record);
 void nx_record_set_indexed(nx_allocation *record, int indexed);
+
+/* Does it map a prefix? Changed by the record's owner only. */
+int nx_record_maps(nx_allocation *record);
+void nx_record_set_maps(nx_allocation *record, int maps);
 
 uint64_t nx_record_align(nx_allocation *record);
 

@@ -13,6 +13,7 @@
 #include "books.h"
 #include "error.h"
 #include "guard.h"
+#include "prefix_bytes.h"
 #include "quarantine.h"
 #include "record.h"
 #include "violations.h"
@@ -88,11 +89,13 @@ void nx_release_finish(nx_allocator *a, nx_allocation *record, const nx_release_
   if (nxmem_final_fate(answer->fate) == NXMEM_FATE_GONE) {
     if (!nx_books_refund(a, record, answer->reported))
       nx_violation(a, over_refund(answer->reported, atomic_load_explicit(&record->mapped, memory_order_relaxed)));
+    if (nx_record_maps(record)) nx_mappings_drop(a, record, 0);
     nx_table_give(&nx_allocations, &record->slot);
   } else {
     const uint32_t reason = keep_address(a, record);
     nx_books_quarantine(a, record);
     nx_quarantine_list_record(a, record, answer->residual, answer->status.code, reason);
+    nx_mappings_drop(a, record, 1);
     keep_record(a, record);
   }
 }

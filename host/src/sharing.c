@@ -68,6 +68,7 @@ static void unpin(nx_allocator *a, nx_prefix *prefix) {
     const uint64_t next = over ? nxmem_word_in_state(left, NXMEM_SLOT_RELEASING) : left;
     if (!atomic_compare_exchange_weak(&prefix->slot.word, &word, next)) continue;
     if (over) {
+      nx_prefix_bytes_leave(a, prefix->bytes);
       nx_table_give(&nx_prefixes, &prefix->slot);
       atomic_fetch_sub(&a->prefixes, 1u);
     }
@@ -138,6 +139,7 @@ void nx_prefix_forget_quarantined(nx_allocator *a) {
   while (link != 0u) {
     nx_prefix *prefix = (nx_prefix *)(void *)nx_table_at(&nx_prefixes, link - 1u);
     link = atomic_load(&prefix->next);
+    nx_prefix_bytes_leave(a, prefix->bytes);
     nx_table_give(&nx_prefixes, &prefix->slot);
   }
 }
@@ -161,6 +163,7 @@ static void quarantine_pinned(nx_allocator *a, nx_prefix *prefix, uint32_t plugi
   do {
     if (nxmem_word_state(word) != NXMEM_SLOT_LIVE) return;
   } while (!atomic_compare_exchange_weak(&prefix->slot.word, &word, nxmem_word_in_state(word, NXMEM_SLOT_QUARANTINED)));
+  nx_prefix_bytes_keep(prefix->bytes);
   keep_prefix(a, prefix);
   quarantine(a, &prefix->handle, prefix->handle.requested_bytes, plugin_status, NXMEM_REASON_NONE);
 }
@@ -214,13 +217,17 @@ static nxmem_result create_into(nx_allocator *a, nx_prefix *prefix, uint64_t byt
 static nxmem_result create_entered(nx_allocator *a, nxmem_allocator owner, uint64_t bytes, nxmem_prefix *out,
                                    nxmem_error *error) {
   nx_prefix *prefix = (nx_prefix *)(void *)nx_table_take(&nx_prefixes);
-  if (prefix == NULL) return nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "create prefix: no room for another");
+  if (prefix != NULL) prefix->bytes = nx_prefix_bytes_make();
+  if (prefix == NULL || prefix->bytes == NULL) {
+    if (prefix != NULL) nx_table_give(&nx_prefixes, &prefix->slot);
+    return nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "create prefix: no room for another");
+  }
   atomic_store(&prefix->owner, owner.id);
   atomic_store(&prefix->references, 1);
-  atomic_store(&prefix->charged, 0);
   nx_slot_set(&prefix->slot, NXMEM_SLOT_ALLOCATING);
   const nxmem_result r = create_into(a, prefix, bytes, error);
   if (r != NXMEM_OK) {
+    nx_prefix_bytes_leave(a, prefix->bytes);
     nx_table_give(&nx_prefixes, &prefix->slot);
     return r;
   }

@@ -2,7 +2,7 @@
 #ifndef NX_SHARING_H
 #define NX_SHARING_H
 
-#include "objects.h"
+#include "prefix_bytes.h"
 
 /*
  * A prefix. ALLOCATING: being made; LIVE: with a pin (nxmem/pin.h) for each call that is at it; QUARANTINED until its
@@ -13,7 +13,7 @@ typedef struct nx_prefix {
   _Atomic uint64_t owner;         /* handle of its allocator */
   _Atomic uint32_t next;          /* in its allocator's list of what is quarantined, an index + 1 */
   _Atomic uint64_t references;    /* those that are being given back * 2^32 + those that are held */
-  _Atomic uint64_t charged;       /* owned bytes that a commit has charged; 0: none has yet */
+  nx_prefix_bytes *bytes;         /* what is charged for it; constant as `handle` is */
   NxmemSharedPrefixHandle handle; /* as the plugin made it, judged */
 } nx_prefix;
 

@@ -96,6 +96,15 @@ static nxmem_prefix prefix;
 static nxmem_result create_prefix(nxmem_error *error) {
   return nxmem_prefix_create(stage.allocator, 64, &prefix, error);
 }
+static nxmem_result share(nxmem_error *error) {
+  nxmem_group_outcome outcome = NXMEM_GROUP_QUARANTINED;
+  const uint64_t before = nx_play_calls(NX_PLAY_SHARE);
+  const nxmem_result r = nxmem_prefix_commit(prefix, &allocation, 1, 0, &outcome, error);
+  const int asked = nx_play_calls(NX_PLAY_SHARE) != before;
+  if (outcome != (r == NXMEM_OK ? NXMEM_GROUP_SHARED : NXMEM_GROUP_PRIVATE) || asked != (r == NXMEM_OK))
+    return NXMEM_ERR_MISMATCH;
+  return r;
+}
 static nxmem_result release_prefix(nxmem_error *error) { return nxmem_prefix_release(prefix, error); }
 
 static nxmem_result close_allocator(nxmem_error *error) { return nxmem_allocator_close(stage.allocator, 0, error); }
@@ -103,9 +112,9 @@ static nxmem_result unload(nxmem_error *error) { return nxmem_plugin_try_unload(
 static nxmem_result destroy(nxmem_error *error) { return nxmem_host_destroy(stage.host, error); }
 
 static nxmem_result (*const steps[])(nxmem_error *) = {
-    create,       open_plugin,      open_mechanism, create_prefix, release_prefix, reserve,
-    cost_of_many, release_reserved, allocate,       enqueue,       drain,          allocate,
-    release,      close_allocator,  unload,         destroy};
+    create,       open_plugin,      open_mechanism,  create_prefix, reserve, share,
+    cost_of_many, release_reserved, release_prefix,  allocate,      enqueue, drain,
+    allocate,     release,          close_allocator, unload,        destroy};
 enum { STEPS = sizeof steps / sizeof steps[0] };
 
 /* Between the steps: what a step that failed may have left. */
