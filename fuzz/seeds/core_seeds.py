@@ -2,6 +2,7 @@
 import struct
 
 import core_books
+import core_granules
 import core_overlap
 import core_sharing
 from core_calls import PLACES, call, message, numbered, text, u8, u16, u32, u64
@@ -279,7 +280,7 @@ def name_seeds():
 
 FILE_MAX, CALLS_MAX = 1024, 32
 TOPICS = (prefix_seeds, capability_seeds, negotiate_seeds, status_seeds, name_seeds, *core_books.TOPICS,
-          *core_sharing.TOPICS, *core_overlap.TOPICS)
+          *core_sharing.TOPICS, *core_overlap.TOPICS, *core_granules.TOPICS)
 
 
 def is_full(calls, another):

@@ -9,6 +9,7 @@ import sys
 
 sys.dont_write_bytecode = True
 import core_seeds
+import life_seeds
 from layout import ALL_CAPS, CAP, CONSTANTS, FUZZ, MAX32, MAX64, MINOR_0_CAPS, RECORDS, whole
 
 # ---- table -----------------------------------------------------------------------------------------------------------
@@ -237,6 +238,8 @@ def outputs():
                           ("status", status_seeds()), ("core", core_seeds.seeds())):
         for name, bytes_ in seeds:
             made[FUZZ / "seeds" / target / f"{name}.bin"] = bytes_
+    for target, name, bytes_ in life_seeds.seeds():
+        made[FUZZ / "seeds" / target / f"{name}.bin"] = bytes_
     for target, lines in dictionaries():
         head = "# Made by fuzz/seeds/make_seeds.py from the constants and layouts of nxmem_memory_abi.h.\n"
         made[FUZZ / "dict" / f"{target}.dict"] = (head + "\n".join(lines) + "\n").encode()

@@ -1,0 +1,282 @@
+/*
+ * life.c: one input from begin to end: a host, a plugin, operations, and everything given back.
+ * Attackers: the input.
+ * Promise: what an input leaves behind is known, is what it must be, and is gone before the next one.
+ *
+ * A load costs more than everything else together. So inputs that do not ask for one share a host and a load, as long
+ * as each leaves both as it found them.
+ */
+#define _DEFAULT_SOURCE /* readlink */
+#include "life.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "guard.h"
+#include "objects.h"
+
+life it;
+
+/* AddressSanitizer's, where the program has it. */
+int __lsan_do_recoverable_leak_check(void) __attribute__((weak));
+
+/* Of the whole process: callbacks whose context named nothing. */
+static uint64_t strays;
+
+/* Nobody else's reference: with it a load maps nothing and an unload unmaps nothing. */
+static void *library;
+
+/* Beside the program, wherever that was put. */
+const char *life_path(void) {
+  static const char name[] = "libnxmem_fuzz_plugin.so";
+  static char path[4096];
+  if (path[0] != '\0') return path;
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof path - sizeof name);
+  char *slash = length <= 0 ? NULL : strrchr(path, '/');
+  life_expect(slash != NULL, "harness: where the program lies is not known");
+  strcpy(slash + 1, name);
+  return path;
+}
+
+/* ---- Hosts ------------------------------------------------------------------------------------------------------- */
+
+static void hold_library(int wanted) {
+  if (wanted && library == NULL) library = dlopen(life_path(), RTLD_NOW | RTLD_LOCAL);
+  life_expect(!wanted || library != NULL, "harness: the plugin cannot be loaded");
+  if (wanted || library == NULL) return;
+  dlclose(library);
+  library = NULL;
+}
+
+static void make_host(void) {
+  nxmem_host_options options;
+  nxmem_host_options_default(&options);
+  const uint8_t mode = it.header.mode;
+  options.fetch = life_is_direct() ? NXMEM_FETCH_DIRECT : NXMEM_FETCH_GUARDED;
+  options.overlap = mode & LIFE_TRUSTED ? NXMEM_OVERLAP_TRUSTED : NXMEM_OVERLAP_CHECKED;
+  options.reclaim = mode & LIFE_NO_HOOK ? NULL : life_reclaim_hook;
+  if (mode & LIFE_OLD) options.range.minor_max = 0;
+  if (mode & LIFE_FRESH) options.capability_flags = (it.header.caps & 31u) | 1u;
+  life_same_result("create host", nxmem_host_create(&options, &it.host, NULL), NXMEM_OK);
+}
+
+/* ---- What is kept from one input to the next --------------------------------------------------------------------- */
+
+enum { KEEPABLE = LIFE_DIRECT | LIFE_TRUSTED | LIFE_OLD | LIFE_NO_HOOK, SESSIONS = KEEPABLE + 1 };
+
+typedef struct session {
+  int there;
+  life left; /* the model as the last input left it */
+} session;
+
+static session sessions[SESSIONS];
+
+static void begin_fresh(void) {
+  make_host();
+  if ((it.header.mode & LIFE_HOSTILE_LOAD) == 0) life_same_result("load", life_load(0), NXMEM_OK);
+}
+
+static void begin_kept(session *s) {
+  if (!s->there) {
+    it.honest = 1;
+    begin_fresh();
+    it.honest = 0;
+    return;
+  }
+  const life *left = &s->left;
+  it.host = left->host;
+  it.open_plugins = left->open_plugins;
+  it.violations = left->violations;
+  it.refused = left->refused;
+  it.last_reason = left->last_reason;
+  it.module = left->module;
+  memcpy(it.plugins, left->plugins, sizeof it.plugins);
+  memcpy(it.plugin_open, left->plugin_open, sizeof it.plugin_open);
+  memcpy(it.factories, left->factories, sizeof it.factories);
+}
+
+static void end_session(session *s);
+
+int life_is_held_elsewhere(void) {
+  int held = library != NULL;
+  for (uint32_t i = 0; i < SESSIONS; i++) held |= sessions[i].there;
+  return held;
+}
+
+/* So that an unload really unmaps: nothing is kept. */
+static void hold_nothing(void) {
+  for (uint32_t i = 0; i < SESSIONS; i++)
+    if (sessions[i].there) end_session(&sessions[i]);
+  hold_library(0);
+}
+
+static void begin(const life_rules *rules, const uint8_t *data, size_t size) {
+  if (size != 0 && (data[0] & (LIFE_FRESH | LIFE_UNMAP)) == (LIFE_FRESH | LIFE_UNMAP) && !rules->honest_tables)
+    hold_nothing();
+  memset(&it, 0, sizeof it);
+  it.in = fuzz_begin(data, size);
+  it.rules = rules;
+  it.strays = strays;
+  it.next_address = 1ull << 40;
+  it.next_number = 1;
+  fuzz_take(&it.in, &it.header, sizeof it.header);
+  if (rules->honest_tables) it.header.mode &= (uint8_t) ~(LIFE_FRESH | LIFE_UNMAP | LIFE_HOSTILE_LOAD);
+  if ((it.header.mode & LIFE_FRESH) == 0) it.header.mode &= KEEPABLE;
+  if ((it.header.mode & LIFE_UNMAP) == 0) hold_library(1);
+  if (it.header.mode & LIFE_FRESH)
+    begin_fresh();
+  else
+    begin_kept(&sessions[it.header.mode]);
+}
+
+/* ---- The end of an input ----------------------------------------------------------------------------------------- */
+
+static void complete_all(void) {
+  for (uint32_t i = 0; i < LIFE_BLOCKS; i++)
+    if (it.blocks[i].state == BLOCK_QUEUED) life_complete_honestly(&it.blocks[i]);
+}
+
+static void close_all(void) {
+  for (uint32_t i = 0; i < LIFE_ALLOCATORS; i++) {
+    life_allocator *a = &it.allocators[i];
+    if (a->gate != GATE_OPEN && a->gate != GATE_WAITING) continue;
+    life_same_result("close at the end", life_close(a, NXMEM_CLOSE_RELEASE_LIVE), NXMEM_OK);
+    life_check();
+  }
+}
+
+static int is_clean(void) {
+  const life_module *m = &it.module;
+  return m->state == MODULE_LIVE && m->references == 1 && it.plugin_open[0] && m->retained == 0 && m->unpaid == 0 &&
+         it.listed == 0 && it.kept_count == 0 && it.forced == 0 && it.unpaid == 0;
+}
+
+/* The model's word for it: nothing of it may be left in the host's index. */
+static void drop_addresses(nx_module *m) {
+  for (uint32_t i = 0; i < it.kept_count; i++)
+    nx_index_drop(&m->spaces[it.kept[i].factory], it.kept[i].first, it.kept[i].bytes);
+  it.kept_count = 0;
+}
+
+/*
+ * What is quarantined or owed keeps a module for good; a process that runs for months would be full of them. So what
+ * was booked is forgiven, behind the host's back: then it must go like any other.
+ */
+static void forgive(void) {
+  const uint32_t count = atomic_load(&nx_modules.count);
+  for (uint32_t i = 0; i < count; i++) {
+    nx_module *m = nx_module_at(i);
+    if (atomic_load(&m->host) != it.host.id || nxmem_word_state(atomic_load(&m->slot.word)) == NXMEM_SLOT_FREE)
+      continue;
+    drop_addresses(m);
+    atomic_store(&m->unpaid_debts, 0);
+    atomic_store(&m->retained, 0);
+    atomic_store(&m->retained_bytes, 0);
+    atomic_store(&m->retained_owned, 0);
+    atomic_store(&m->retained_mapped, 0);
+  }
+  it.module.unpaid = 0;
+  it.module.retained = 0;
+  it.module.retained_bytes = 0;
+  it.module.retained_owned = 0;
+  it.module.retained_mapped = 0;
+}
+
+static void unload_all(void) {
+  forgive();
+  it.header.mode &= (uint8_t)~LIFE_HOSTILE_LOAD;
+  if (it.module.state == MODULE_LEFT || (it.module.state == MODULE_LIVE && it.module.references == 0))
+    life_same_result("load at the end", life_load(0), NXMEM_OK);
+  for (uint32_t i = 0; i < LIFE_PLUGINS; i++)
+    if (it.plugin_open[i]) life_same_result("unload at the end", life_unload(i), NXMEM_OK);
+  life_expect(it.module.state == MODULE_NONE, "harness: a module is left");
+  life_same_result("destroy host at the end", nxmem_host_destroy(it.host, NULL), NXMEM_OK);
+}
+
+static void end_session(session *s) {
+  it = s->left;
+  it.strays = strays;
+  it.honest = 1;
+  s->there = 0;
+  unload_all();
+}
+
+/* Where there is a leak checker; not at each input, for it stops the world. */
+static void look_for_leaks(void) {
+  enum { INPUTS = 1 << 15 };
+  static uint32_t inputs;
+  if (++inputs % INPUTS != 0 || __lsan_do_recoverable_leak_check == NULL) return;
+  life_expect(__lsan_do_recoverable_leak_check() == 0, "memory is lost");
+}
+
+static void free_what_is_owed(void) {
+  for (uint32_t i = 0; i < LIFE_ALLOCATORS; i++)
+    for (uint32_t j = 0; j < sizeof it.allocators[i].blocks / sizeof(void *); j++) free(it.allocators[i].blocks[j]);
+}
+
+static void end(void) {
+  it.honest = 1;
+  complete_all();
+  close_all();
+  life_check();
+  life_expect(it.pins_out == 0, "at the end something is pinned");
+  const int kept = (it.header.mode & LIFE_FRESH) == 0;
+  session *s = &sessions[it.header.mode & KEEPABLE];
+  if (kept && it.plugin_open[1] && it.module.references > 1) (void)life_unload(1);
+  if (kept) s->there = is_clean();
+  if (kept && s->there)
+    s->left = it;
+  else
+    unload_all();
+  strays = it.strays;
+  free_what_is_owed();
+  look_for_leaks();
+}
+
+/* ---- Operations -------------------------------------------------------------------------------------------------- */
+
+typedef void (*operation)(const life_record *op);
+
+static const operation operations[OP_COUNT] = {
+    [OP_OPEN] = life_op_open,
+    [OP_ALLOCATE] = life_op_allocate,
+    [OP_RELEASE] = life_op_release,
+    [OP_ENQUEUE] = life_op_enqueue,
+    [OP_COMPLETE] = life_op_complete,
+    [OP_DRAIN] = life_op_drain,
+    [OP_PENDING] = life_op_pending,
+    [OP_CLOSE] = life_op_close,
+    [OP_COMMIT] = life_op_commit,
+    [OP_DECOMMIT] = life_op_decommit,
+    [OP_COMMITTED] = life_op_committed,
+    [OP_COST_OF_RANGES] = life_op_cost_of_ranges,
+    [OP_COST_OF_ALLOCATION] = life_op_cost_of_allocation,
+    [OP_PREFIX_CREATE] = life_op_prefix_create,
+    [OP_PREFIX_RETAIN] = life_op_prefix_retain,
+    [OP_PREFIX_RELEASE] = life_op_prefix_release,
+    [OP_PREFIX_INFO] = life_op_prefix_info,
+    [OP_PREFIX_COMMIT] = life_op_prefix_commit,
+    [OP_RECLAIM] = life_op_reclaim,
+    [OP_LOAD] = life_op_load,
+    [OP_UNLOAD] = life_op_unload,
+    [OP_DESTROY] = life_op_destroy,
+    [OP_END_HOST] = life_op_end_host,
+};
+
+/* The first byte says which; the others are the operation's own. */
+void life_step(void) {
+  if (it.steps++ >= LIFE_STEPS) return;
+  life_record op = life_take();
+  const uint32_t which = it.rules->ops[op.op % it.rules->op_count];
+  operations[which](&op);
+  life_check();
+}
+
+void life_run(const life_rules *rules, const uint8_t *data, size_t size) {
+  begin(rules, data, size);
+  life_check();
+  while (it.in.left > 0 && it.steps < LIFE_STEPS) life_step();
+  end();
+}

@@ -1,0 +1,211 @@
+"""Seeds of the targets lifecycle and deferred: a header, then operations and answers of 16 bytes each (life/life.h)."""
+import itertools
+import pathlib
+import re
+import struct
+
+FUZZ = pathlib.Path(__file__).resolve().parents[1]
+FRESH, DIRECT, TRUSTED, OLD, NO_HOOK, UNMAP, HOSTILE = (1 << bit for bit in range(7))
+UNWRITTEN = 2**64 - 1
+
+
+def operations(target):
+    """Operation -> the byte that says it, as the target lists them."""
+    text = (FUZZ / "targets" / f"{target}.c").read_text()
+    names = re.findall(r"OP_\w+", re.search(r"ops\[\] = \{(.*?)\}", text, re.S)[1])
+    return {name[3:].lower(): names.index(name) for name in names}
+
+
+def record(op=0, a=0, b=0, c=0, d=0, x=0, y=0):
+    return struct.pack("<BBBBB", op, a, b, c, d) + x.to_bytes(3, "little") + struct.pack("<Q", y)
+
+
+class Script:
+    def __init__(self, target, mode=0, caps=31):
+        self.ops = operations(target)
+        self.bytes = bytes([mode, caps]) + bytes(14)
+
+    def do(self, op, *answers, **fields):
+        """One operation and what the plugin answers to each question that it leads to; {} is an honest answer."""
+        self.bytes += record(self.ops[op], **fields)
+        for answer in answers:
+            self.bytes += answer if isinstance(answer, bytes) else record(**answer)
+        return self
+
+    def nested(self, op, **fields):
+        return record(self.ops[op], **fields)
+
+    def open(self, which=0, **fields):
+        return self.do("open", {}, **{"a": which, "b": which % 3, **fields})
+
+    def allocate(self, which=0, answer=None, **fields):
+        return self.do("allocate", answer or {}, a=which, **{"x": 4095, **fields})
+
+
+ONE = 0xC0  # status nibble 0, one operation inside
+FAILS = {"refuses": 10, "keeps": 11, "unknown": 14}
+
+
+def everyday(target):
+    yield "open_close", Script(target).open().do("close", {}, a=0)
+    yield "allocate_release", Script(target).open().allocate(b=0).do("release", {}, b=0).do("close", {})
+    yield "close_over_live", Script(target).open().allocate(b=0).allocate(b=1).do("close", {}, {}, {}, b=1)
+    yield "two_allocators", Script(target).open(0).open(1).allocate(0, b=0).allocate(1, b=1).do("release", {}, b=1)
+
+
+def queued():
+    target = "deferred"
+    for pinned in (0, 1):
+        for name, fields in COMPLETIONS:
+            s = Script(target).open(d=pinned).allocate(b=0).do("enqueue", {}, b=0).do("complete", b=0, **fields)
+            yield f"{name}_{'pinned' if pinned else 'plain'}", s.do("complete", b=0).do("drain", {}).do("close", {})
+    for name, status in FAILS.items():
+        yield f"enqueue_{name}", Script(target).open().allocate(b=0).do("enqueue", {"a": status}, b=0).do("close", {}, b=1)
+    s = Script(target).open().allocate(b=0)
+    yield "no_ticket", s.do("enqueue", {"b": 9}, b=0).do("close", {})
+    for name, fields in COMPLETIONS:
+        for status in (0, 10, 11):
+            s = Script(target).open().allocate(b=0)
+            s.do("enqueue", {"a": ONE | status}, s.nested("complete", b=0, **fields), b=0)
+            yield f"inside_enqueue_{name}_{status}", s.do("close", {}, {}, b=1)
+    for name, fields in COMPLETIONS:
+        s = Script(target).open().allocate(b=0).allocate(b=1).do("enqueue", {}, b=0).do("enqueue", {}, b=1)
+        yield f"inside_drain_{name}", s.do("drain", {"a": ONE}, s.nested("complete", b=1, **fields), b=3).do("close", {})
+        s = Script(target).open().allocate(b=0).do("enqueue", {}, b=0)
+        s.do("close", {"a": ONE}, s.nested("complete", b=0, **fields), {}, {})
+        yield f"inside_close_{name}", s.do("close", {}, b=1)
+        s = Script(target).open().allocate(b=0).do("enqueue", {}, b=0)
+        s.do("close", {}, {"a": ONE}, s.nested("complete", b=0, **fields))
+        yield f"inside_the_last_release_{name}", s
+        yield f"behind_close_{name}", Script(target).open().allocate(b=0).do("enqueue", {}, b=0).do("close", {}, {}).do(
+            "complete", b=0, **fields).do("complete", b=0).open()
+    for kind in range(8, 16):
+        yield f"drain_says_{kind}", Script(target).open().allocate(b=0).do("enqueue", {}, b=0).do(
+            "drain", {"b": kind, "y": 5}).do("pending", {"b": kind, "y": 5}).do("close", {"b": kind}, {})
+
+
+COMPLETIONS = [("gone", {}), ("failed", {"d": 0x40}), ("kept", {"d": 0x03}), ("unwritten", {"d": 0x60}),
+               ("unknown_state", {"d": 0x70}), ("too_much", {"d": 0x80, "y": UNWRITTEN}), ("other_ticket", {"c": 10}),
+               ("other_mechanism", {"c": 11}), ("stale", {"c": 12}), ("nobody", {"c": 13}), ("short", {"c": 14}),
+               ("null", {"c": 0xC0}), ("misaligned", {"c": 0xD0}), ("unreadable", {"c": 0xE0}),
+               ("stray", {"a": 0x70}), ("without_context", {"a": 0x60}), ("anothers", {"a": 0x81})]
+
+
+def addresses():
+    for kind, mode in itertools.product(range(9, 16), (0, TRUSTED)):
+        s = Script("lifecycle", mode).open().allocate(b=0)
+        s.allocate(b=1, answer={"d": kind, "x": 0, "y": 0x7000}).do("release", {}, b=0).do("release", {}, b=1)
+        yield f"address_{kind}{'_trusted' if mode else ''}", s.do("close", {}, b=1)
+    for slot, kind in itertools.product("bc", range(8, 16)):
+        s = Script("lifecycle").open().allocate(b=0, answer={slot: kind, "y": 1 << 62})
+        s.allocate(b=1, answer={slot: kind, "y": 1 << 62}).do("release", {"b": 11}, b=0)
+        yield f"number_{slot}{kind}", s.do("close", {}, {}, b=1)
+    s = Script("lifecycle").open().allocate(b=0)
+    s.do("release", {"a": ONE | 10, "d": 11}, s.nested("allocate", a=0, b=1, x=4095), {"d": 11, "x": 0}, b=0)
+    yield "still_live_but_handed_out", s.do("close", {}, {}, b=1)
+
+
+def releases():
+    for old, status, state in itertools.product((0, OLD), (0, 10, 11, 14), (0, 10, 11, 12, 13, 14)):
+        s = Script("lifecycle", old).open().allocate(b=0).do("release", {"a": status, "d": state, "b": 9, "x": 7}, b=0)
+        yield f"release_{old}_{status}_{state}", s.do("release", {}, b=0).do("close", {}, b=1)
+    for kind in range(8, 16):
+        s = Script("lifecycle").open().allocate(b=0).allocate(b=1)
+        yield f"unmapped_{kind}", s.do("release", {"b": kind, "y": 100}, b=0).do("release", {"b": kind, "y": 9000}, b=1)
+    yield "release_misnamed", Script("lifecycle").open().allocate(b=0).do("release", b=0, d=3, y=1).do(
+        "release", b=0, d=12, y=1).do("release", b=0, c=0x60, y=8).do("release", {}, b=0)
+    yield "release_by_another", Script("lifecycle").open(0).open(1).allocate(0, b=0).do("release", b=0, a=1, c=0x80)
+
+
+def inside_slots():
+    s0 = Script("lifecycle")
+    inner = {"release": dict(b=0), "close": dict(a=0), "allocate": dict(a=0, b=5, x=10), "commit": dict(b=0),
+             "unload": {}, "destroy": {}, "load": dict(a=1), "reclaim": dict(x=100), "complete": dict(b=0),
+             "open": dict(a=1, b=1), "end_host": {}}
+    for name, fields in inner.items():
+        op = s0.nested(name, **fields)
+        yield f"inside_release_{name}", Script("lifecycle").open().allocate(b=0).do(
+            "release", {"a": ONE}, op, {}, b=0).do("close", {}, {}, b=1)
+        yield f"inside_allocate_{name}", Script("lifecycle").open().do("allocate", {"a": ONE}, op, {}, b=0, x=50)
+        yield f"inside_commit_{name}", Script("lifecycle").open().allocate(b=0).do(
+            "commit", {"a": ONE}, op, {"a": ONE | 10}, op, {"b": 0}, b=0).do("close", {}, {}, b=1)
+        yield f"inside_unload_{name}", Script("lifecycle").do("unload", {"a": ONE}, op, {})
+        yield f"inside_open_{name}", Script("lifecycle").do("open", {"a": ONE}, op, {}, a=0)
+        yield f"inside_close_{name}", Script("lifecycle").open().allocate(b=0).do(
+            "close", {"a": ONE}, op, {"a": ONE}, op, b=1)
+        yield f"inside_reclaim_{name}", Script("lifecycle").open().do("reclaim", {"a": ONE}, op, {}, x=99, d=4, y=1000)
+        yield f"inside_load_{name}", Script("lifecycle", FRESH | HOSTILE).do("load", {"a": ONE}, op, {}, {}, {}, a=0)
+
+
+def pages():
+    for kind in range(8, 16):
+        s = Script("lifecycle").open().do("allocate", {}, b=0, d=0xE0 | 6, x=20, y=1)
+        s.do("commit", {"b": kind, "y": 70}, {}, b=0).do("commit", {}, {"a": 10}, {"b": kind, "y": 77}, b=0)
+        s.do("decommit", {"b": kind, "y": 70}, {"b": kind}, b=0).do("committed", {"b": kind}, b=0)
+        s.do("cost_of_ranges", {"b": kind}, b=0, y=6).do("cost_of_allocation", {"b": kind}, x=100)
+        yield f"pages_{kind}", s.do("close", {}, {}, b=1)
+    s = Script("lifecycle").open().allocate(b=0)
+    for c in (1, 2, 4, 24, 26):
+        s.do("commit", {}, {}, b=0, c=c, x=77, y=5000).do("decommit", {}, b=0, c=c, x=77, y=5000)
+    yield "ranges", s
+
+
+def prefixes():
+    for kind in range(8, 16):
+        s = Script("lifecycle").open().do("prefix_create", {"d": kind, "y": 1 << 40, "x": 9}, {}, x=4095)
+        yield f"prefix_{kind}", s.do("prefix_retain", {}).do("prefix_info", {"b": kind}).do("prefix_release", {}).do(
+            "prefix_release", {"a": kind}).do("close", {}, {}, b=1)
+        s = Script("lifecycle").open().allocate(b=0).allocate(b=1).allocate(b=2).do("prefix_create", {}, x=4095)
+        s.do("prefix_commit", {}, {"b": kind, "c": kind}, {"a": kind}, {"a": kind}, {}, c=2, x=0x020100)
+        yield f"group_{kind}", s.do("prefix_commit", {}, {"d": kind, "y": UNWRITTEN}, {}, {}, c=1, x=0x0201).do(
+            "close", {}, {}, {}, {}, {}, b=1)
+    s = Script("lifecycle").open().allocate(b=0).do("prefix_create", {}, x=4095).do("prefix_create", {}, x=10)
+    yield "group_twice", s.do("prefix_commit", c=1, x=0).do("prefix_commit", {}, c=0, x=0).do(
+        "prefix_commit", {"b": 0}, c=0, x=0).do("prefix_commit", c=0, d=0x80, y=1)
+
+
+def reclaims():
+    for kind in range(10, 14):
+        yield f"reclaim_{kind}", Script("lifecycle").open().do("reclaim", c=kind, x=30, y=1)
+    for place in (0xD0, 0xE0, 0xF0):
+        yield f"reclaim_place_{place >> 4}", Script("lifecycle").open().do("reclaim", c=place, x=30).do(
+            "reclaim", {}, d=place, x=30)
+    yield "reclaim_refused", Script("lifecycle").open().do("reclaim", {}, d=3, x=30).do("reclaim", b=0xF0, y=9)
+    yield "reclaim_without_hook", Script("lifecycle", NO_HOOK).open().do("reclaim", x=30)
+
+
+def tables():
+    for hostile, kind in itertools.product((11, 13, 15), range(16)):
+        for x, y in ((0, 0), (1, 1), (3, 31), (0xFFFFFF, UNWRITTEN)):
+            s = Script("lifecycle").do("open", {"c": hostile << 4, "d": kind, "x": x, "y": y})
+            yield f"table_{hostile}_{kind}_{x}", s.allocate(b=0).do("enqueue", {}, b=0).do("close", {}, {}, b=1)
+    yield "table_direct", Script("lifecycle", DIRECT).do("open", {"c": 0xF0, "x": 1}).do("open", {"c": 0xB0, "d": 1})
+    yield "unknown_mechanism", Script("lifecycle").do("open", b=0xF0).do("open", b=0x70).do("open", c=0xE0, y=1 << 40)
+    yield "required", Script("lifecycle", FRESH, 1).do("open", {}, c=0xC0, x=31).do("open", {}, a=1, c=0xC0, x=1)
+
+
+def loads():
+    for mode in (FRESH, FRESH | UNMAP, FRESH | OLD, FRESH | DIRECT):
+        s = Script("lifecycle", mode).open().allocate(b=0).do("unload", {}).do("close", {}, {}, b=1)
+        yield f"load_{mode}", s.do("load", a=1).do("unload", {}).do("unload", {}, a=1).do("load", {}, {}).open()
+    for field in range(9):
+        yield f"answer_{field}", Script("lifecycle", FRESH | HOSTILE).do(
+            "load", {"d": 0x80 + field - 0x80 % 9, "x": 2, "y": 1 << 40}, {}).do("load", {}, {"x": 2}, {}, {}, {})
+    for kind, place in itertools.product(range(16), (0, 1, 2)):
+        entries = [{"c": 0x80, "d": kind, "x": 7, "y": 0xFFC3} if i == place else {} for i in range(3)]
+        yield f"factory_{kind}_{place}", Script("lifecycle", FRESH | HOSTILE).do("load", {}, {"x": 2}, *entries).open(b=place)
+    for kind in range(8, 16):
+        yield f"count_{kind}", Script("lifecycle", FRESH | HOSTILE).do("load", {}, {"x": 2, "b": kind, "y": 1}, {}, {}, {})
+    for status in FAILS.values():
+        yield f"load_status_{status}", Script("lifecycle", FRESH | HOSTILE).do("load", {"a": status}, {}).do(
+            "load", {}, {"a": status, "x": 2}, {}, {}, {})
+    for axis, kind in itertools.product(range(6), (9, 14)):
+        s = Script("lifecycle", FRESH).do("unload", {"c": 0xC0 + axis, "b": kind, "x": 3}).do("unload", {"a": 10})
+        yield f"report_{axis}_{kind}", s.do("destroy", {"c": 0xC0 + axis, "b": kind, "x": 3}).do("load").do("unload", {})
+
+
+def seeds():
+    for target, groups in (("lifecycle", (everyday("lifecycle"), addresses(), releases(), inside_slots(), pages(), prefixes(),
+                                          reclaims(), tables(), loads())), ("deferred", (everyday("deferred"), queued()))):
+        for name, script in itertools.chain(*groups):
+            yield target, name, script.bytes
