@@ -5,6 +5,7 @@
  * Promise: a call that fails here has changed nothing but the counts.
  */
 #define _GNU_SOURCE
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,6 +96,7 @@ static void start_log(void) {
   if (started) return;
   started = 1;
   fc_defaults(&fc.set);
+  memset(fc.log, 0xFF, sizeof fc.log); /* touched now, so that no call makes the process grow */
   const char *text = getenv("FAKECUDA_SCHEDULE");
   int bad = text == NULL ? 0 : fc_schedule(text);
   if (bad == 0) return;
@@ -115,15 +117,15 @@ fc_call fc_enter(fc_id id, int needs, uint64_t a, uint64_t b) {
 }
 
 static void append(const fc_call *call, uint32_t code) {
-  if (fc.log_count == fc.log_room) {
-    uint64_t room = fc.log_room ? 2 * fc.log_room : 256;
-    fakecuda_entry *grown = realloc(fc.log, room * sizeof *grown);
-    if (grown == NULL) abort();
-    fc.log = grown;
-    fc.log_room = room;
-  }
   if (thread_number == 0) thread_number = ++fc.next_thread;
-  fc.log[fc.log_count++] = (fakecuda_entry){fc_names[call->id], thread_number, call->a, call->b, code};
+  fc.log[fc.log_count++ % FC_LOG] = (fakecuda_entry){fc_names[call->id], thread_number, call->a, call->b, code};
+  fc.calls[call->id]++;
+  if (fc.set.log_path[0] == '\0') return;
+  if (fc.log_file == NULL) fc.log_file = fopen(fc.set.log_path, "w");
+  if (fc.log_file == NULL) return;
+  setvbuf(fc.log_file, NULL, _IOLBF, BUFSIZ); /* a forked child has nothing to write again */
+  fprintf(fc.log_file, "%" PRIu64 " %s 0x%" PRIx64 " 0x%" PRIx64 " %" PRIu32 "\n", thread_number, fc_names[call->id],
+          call->a, call->b, code);
 }
 
 nx_cuda_result fc_leave(const fc_call *call, nx_cuda_result code) {

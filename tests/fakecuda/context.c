@@ -90,7 +90,7 @@ nx_cuda_result cuStreamCreate(nx_cuda_stream *stream_out, unsigned int flags) {
   if (call.code != 0) return fc_leave(&call, 0);
   if (stream_out == NULL || flags > 1) return fc_leave(&call, fc_refuse(NX_CUDA_INVALID_VALUE));
   struct CUstream_st *stream = calloc(1, sizeof *stream);
-  if (stream == NULL) abort();
+  if (stream == NULL) return fc_leave(&call, NX_CUDA_OUT_OF_MEMORY);
   stream->device = call.context->device;
   stream->next = fc.streams;
   fc.streams = stream;

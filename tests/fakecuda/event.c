@@ -46,7 +46,7 @@ nx_cuda_result cuEventCreate(nx_cuda_event *event_out, unsigned int flags) {
   if (call.code != 0) return fc_leave(&call, 0);
   if (event_out == NULL || flags > 7) return fc_leave(&call, fc_refuse(NX_CUDA_INVALID_VALUE));
   struct CUevent_st *event = calloc(1, sizeof *event);
-  if (event == NULL) abort();
+  if (event == NULL) return fc_leave(&call, NX_CUDA_OUT_OF_MEMORY);
   event->device = call.context->device;
   event->next = fc.events;
   fc.events = event;

@@ -22,7 +22,8 @@
  *   no-capture, no-delay       the ends of the two above
  *   end                        the driver shuts down with the process: every call from here on is DEINITIALIZED
  *   reset                      forget faults and settings; objects and counts stay
- *   log=FILE, report=FILE      written when the process ends
+ *   log=FILE                   every call as it comes: thread, name, two numbers, what it answered
+ *   report=FILE                a JSON object, when the process ends
  *   leaks=exit                 the process ends with 97 where something was not given back or a scheduled fault never fired
  */
 #ifndef FAKECUDA_H
@@ -68,7 +69,7 @@ typedef int fakecuda_schedule_fn(const char *text);
 
 /* Calls of that name since the log was cleared, whatever they answered; NULL: of all names. */
 typedef uint64_t fakecuda_calls_fn(const char *name);
-/* The i-th call since the log was cleared; 0 where there is none. */
+/* The i-th call since the log was cleared; 0 where there is none, or it is older than the latest 32,768. */
 typedef int fakecuda_log_fn(uint64_t index, fakecuda_entry *out);
 typedef void fakecuda_clear_log_fn(void);
 

@@ -25,11 +25,14 @@ fc_span *fc_span_at(void **tree, uint64_t address, uint64_t bytes) {
   return found == NULL ? NULL : *found;
 }
 
-static void add_span(void **tree, fc_span span) {
+/* 0: out of memory. */
+static int add_span(void **tree, fc_span span) {
   fc_span *kept = malloc(sizeof *kept);
-  if (kept == NULL) abort();
+  if (kept == NULL) return 0;
   *kept = span;
-  if (tsearch(kept, tree, compare_spans) == NULL) abort();
+  if (tsearch(kept, tree, compare_spans) != NULL) return 1;
+  free(kept);
+  return 0;
 }
 
 static void drop_span(void **tree, fc_span *span) {
@@ -67,7 +70,10 @@ static nx_cuda_result reserve(nx_cuda_ptr *address_out, uint64_t bytes, uint64_t
   void *start = reserve_pages(bytes, align);
   if (start == MAP_FAILED) return NX_CUDA_OUT_OF_MEMORY;
   *address_out = (uint64_t)(uintptr_t)start;
-  add_span(&fc.reservations, (fc_span){.address = *address_out, .bytes = bytes});
+  if (!add_span(&fc.reservations, (fc_span){.address = *address_out, .bytes = bytes})) {
+    munmap(start, bytes);
+    return NX_CUDA_OUT_OF_MEMORY;
+  }
   fc.counts.reservations++;
   fc.counts.reserved_bytes += bytes;
   return NX_CUDA_SUCCESS;
@@ -105,6 +111,12 @@ static fc_handle *handle_of(nx_cuda_handle id) {
   return found == NULL || !(*found)->held ? NULL : *found;
 }
 
+/* The pages of a range as a reservation has them. 0: the kernel has no room, nothing changed. */
+static int blank_pages(uint64_t address, uint64_t bytes) {
+  return mmap((void *)(uintptr_t)address, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+              0) != MAP_FAILED;
+}
+
 static nx_cuda_result map(const struct CUctx_st *context, uint64_t address, uint64_t bytes, fc_handle *handle) {
   if (handle == NULL || !is_range(address, bytes) || bytes > handle->bytes) return fc_refuse(NX_CUDA_INVALID_VALUE);
   if (handle->device != context->device) return fc_refuse(NX_CUDA_INVALID_DEVICE);
@@ -113,8 +125,11 @@ static nx_cuda_result map(const struct CUctx_st *context, uint64_t address, uint
   if (fc_span_at(&fc.mappings, address, bytes) != NULL) return fc_refuse(NX_CUDA_INVALID_VALUE);
   void *pages = mmap((void *)(uintptr_t)address, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, fc.memory_fd[handle->device],
                      (off_t)handle->offset);
-  if (pages == MAP_FAILED) abort();
-  add_span(&fc.mappings, (fc_span){.address = address, .bytes = bytes, .handle = handle});
+  if (pages == MAP_FAILED) return NX_CUDA_OUT_OF_MEMORY;
+  if (!add_span(&fc.mappings, (fc_span){.address = address, .bytes = bytes, .handle = handle})) {
+    blank_pages(address, bytes);
+    return NX_CUDA_OUT_OF_MEMORY;
+  }
   handle->mappings++;
   fc.counts.mappings++;
   fc.counts.mapped_bytes += bytes;
@@ -141,9 +156,6 @@ static int is_run(const struct CUctx_st *context, uint64_t address, uint64_t byt
 }
 
 static void unmap_one(fc_span *span) {
-  void *pages = mmap((void *)(uintptr_t)span->address, span->bytes, PROT_NONE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-  if (pages == MAP_FAILED) abort();
   fc_handle *handle = span->handle;
   fc.counts.mappings--;
   fc.counts.mapped_bytes -= span->bytes;
@@ -159,6 +171,7 @@ nx_cuda_result cuMemUnmap(nx_cuda_ptr address, size_t bytes) {
   if (!is_range(address, bytes) || !is_run(call.context, address, bytes)) {
     return fc_leave(&call, fc_refuse(NX_CUDA_INVALID_VALUE));
   }
+  if (!blank_pages(address, bytes)) return fc_leave(&call, NX_CUDA_OUT_OF_MEMORY);
   for (uint64_t at = address; at < address + bytes;) {
     fc_span *span = fc_span_at(&fc.mappings, at, 1);
     at += span->bytes;
@@ -175,7 +188,7 @@ static nx_cuda_result set_access(const struct CUctx_st *context, uint64_t addres
   if (access->location.id != context->device) return fc_refuse(NX_CUDA_INVALID_DEVICE);
   if (!is_range(address, bytes) || !is_run(context, address, bytes)) return fc_refuse(NX_CUDA_INVALID_VALUE);
   if (access->flags == NX_CUDA_ACCESS_READ && fc.set.no_read_only) return NX_CUDA_NOT_SUPPORTED;
-  if (mprotect((void *)(uintptr_t)address, bytes, protections[access->flags]) != 0) abort();
+  if (mprotect((void *)(uintptr_t)address, bytes, protections[access->flags]) != 0) return NX_CUDA_OUT_OF_MEMORY;
   for (uint64_t at = address; at < address + bytes;) {
     fc_span *span = fc_span_at(&fc.mappings, at, 1);
     span->access = access->flags;

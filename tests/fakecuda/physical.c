@@ -20,10 +20,8 @@ int fc_compare_handles(const void *left, const void *right) {
 
 static int memory_of(int device) {
   if (fc.memory_end[device] != 0) return fc.memory_fd[device];
-  int fd = memfd_create("fakecuda", MFD_CLOEXEC);
-  if (fd < 0) abort();
-  fc.memory_fd[device] = fd;
-  return fd;
+  fc.memory_fd[device] = memfd_create("fakecuda", MFD_CLOEXEC);
+  return fc.memory_fd[device];
 }
 
 /* Offsets are never used twice: the file is sparse, and a stale mapping cannot show another handle's bytes. */
@@ -32,19 +30,24 @@ int fc_physical_take(fc_handle *handle) {
   if (handle->bytes > fc.set.memory || fc.memory_used[device] > fc.set.memory - handle->bytes) return 0;
   int fd = memory_of(device);
   handle->offset = fc.memory_end[device];
-  if (ftruncate(fd, (off_t)(handle->offset + handle->bytes)) != 0) abort();
+  if (fd < 0 || ftruncate(fd, (off_t)(handle->offset + handle->bytes)) != 0) return 0;
   fc.memory_end[device] += handle->bytes;
   fc.memory_used[device] += handle->bytes;
   fc.counts.physical_bytes += handle->bytes;
   return 1;
 }
 
-void fc_physical_drop(fc_handle *handle) {
-  if (handle->held || handle->mappings > 0) return;
+/* Pages that cannot be punched out now are never shown again: their offset is not used twice. */
+static void untake(const fc_handle *handle) {
   int how = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
-  if (fallocate(fc.memory_fd[handle->device], how, (off_t)handle->offset, (off_t)handle->bytes) != 0) abort();
   fc.memory_used[handle->device] -= handle->bytes;
   fc.counts.physical_bytes -= handle->bytes;
+  fallocate(fc.memory_fd[handle->device], how, (off_t)handle->offset, (off_t)handle->bytes);
+}
+
+void fc_physical_drop(fc_handle *handle) {
+  if (handle->held || handle->mappings > 0) return;
+  untake(handle);
   tdelete(handle, &fc.handles, fc_compare_handles);
   free(handle);
 }
@@ -81,13 +84,17 @@ static nx_cuda_result create(const struct CUctx_st *context, nx_cuda_handle *han
   uint64_t unit = fc.set.granularity_minimum;
   if (bytes == 0 || unit == 0 || bytes % unit != 0) return fc_refuse(NX_CUDA_INVALID_VALUE);
   fc_handle *handle = calloc(1, sizeof *handle);
-  if (handle == NULL) abort();
+  if (handle == NULL) return NX_CUDA_OUT_OF_MEMORY;
   *handle = (fc_handle){.id = ++fc.next_handle, .bytes = bytes, .device = context->device, .held = 1};
   if (!fc_physical_take(handle)) {
     free(handle);
     return NX_CUDA_OUT_OF_MEMORY;
   }
-  if (tsearch(handle, &fc.handles, fc_compare_handles) == NULL) abort();
+  if (tsearch(handle, &fc.handles, fc_compare_handles) == NULL) {
+    untake(handle);
+    free(handle);
+    return NX_CUDA_OUT_OF_MEMORY;
+  }
   fc.counts.handles++;
   fc.counts.handle_bytes += bytes;
   *handle_out = handle->id;

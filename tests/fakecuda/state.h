@@ -43,7 +43,7 @@ typedef enum fc_id { FC_CALLS(FC_ID) FC_cuGetProcAddress, FC_IDS } fc_id;
 FC_CALLS(FC_PROTOTYPE)
 #undef FC_PROTOTYPE
 
-enum { FC_DEVICES = 32, FC_FAULTS = 64, FC_DEPTH = 16 };
+enum { FC_DEVICES = 32, FC_FAULTS = 64, FC_DEPTH = 16, FC_LOG = 1 << 15 };
 
 /* What a call needs before it may do anything. */
 enum {
@@ -124,8 +124,10 @@ typedef struct fc_state {
   uint64_t memory_used[FC_DEVICES];
   uint64_t next_handle, next_record, next_thread;
   fakecuda_counts counts;
-  fakecuda_entry *log;
-  uint64_t log_count, log_room, log_from;
+  fakecuda_entry log[FC_LOG];   /* the latest */
+  uint64_t log_count, log_from; /* calls in all, and when the log was cleared */
+  uint64_t calls[FC_IDS];       /* since then */
+  void *log_file;               /* a FILE, where all of them go */
 } fc_state;
 
 extern fc_state fc;
