@@ -138,10 +138,13 @@ uint32_t nx_engine_open(const nx_vmm_offer *offer, nx_books *books, nx_engine **
   list(engine);
   publish(engine);
   *out = engine;
-  if (status == NXMEM_STATUS_OK)
-    nx_add(&books->opened, 1u);
-  else
+  if (status != NXMEM_STATUS_OK) {
     nx_engine_release(engine);
+    return status;
+  }
+  /* A device that was lost and forgotten may have come back. */
+  atomic_store(&books->device_lost, (uint64_t)nx_device_is_lost(&engine->device));
+  nx_add(&books->opened, 1u);
   return status;
 }
 

@@ -24,6 +24,7 @@ enum { RECOMMENDED_BYTES = 2 << 20 };
 
 typedef struct hostvmm {
   int descriptor;
+  uint64_t handle_bytes; /* of every handle: the engine makes them all of one size */
   uint64_t file_bytes;
   uint64_t next;   /* the first offset that never was a handle */
   uint64_t *freed; /* offsets that were given back */
@@ -99,6 +100,7 @@ static int make_note(hostvmm *host, uint64_t handles) {
 
 static nx_vmm_answer create(void *self, uint64_t bytes, uint64_t *handle_out) {
   hostvmm *host = self;
+  host->handle_bytes = bytes;
   if (host->freed_count != 0u) {
     *handle_out = host->freed[--host->freed_count];
     return done();
@@ -114,7 +116,7 @@ static nx_vmm_answer create(void *self, uint64_t bytes, uint64_t *handle_out) {
 static nx_vmm_answer destroy(void *self, uint64_t handle) {
   hostvmm *host = self;
   const int flags = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
-  if (fallocate(host->descriptor, flags, (off_t)handle, (off_t)RECOMMENDED_BYTES) != 0)
+  if (fallocate(host->descriptor, flags, (off_t)handle, (off_t)host->handle_bytes) != 0)
     return refused("fallocate", errno);
   host->freed[host->freed_count++] = handle;
   return done();

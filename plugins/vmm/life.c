@@ -10,6 +10,8 @@
 
 uint64_t nx_granule_bytes(const nx_engine *engine, uint64_t count) {
   uint64_t bytes = 0u;
+  /* A device that never said what it is has no granule, and nothing of it is counted. */
+  if (count == 0u) return 0u;
   (void)nxmem_granules_bytes(count, engine->device.granule, &bytes);
   return bytes;
 }
