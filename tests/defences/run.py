@@ -8,8 +8,8 @@ there without it, and the tests that must notice. A defence's text has to be fou
 and after the last one; a removal must turn at least one of them red. Works on copies under build/defences; the sources are left alone.
 
 Prints a matrix: defence, which tests turned red, the first row of each that did. Last line: `defences: K/N removals noticed`.
-Exit codes: 0 all noticed, 1 a removal that no test noticed, 2 usage, 3 could not run (a text not found once, tests red without
-any removal, a build that fails, another run in the same place).
+Exit codes: 0 all noticed, 1 a removal that no test noticed, 2 usage, 3 could not run (tests red without any removal, a build that fails,
+another run in the same place), or one of the removals could not be tried (its text not found once, a build that fails without it).
 """
 import argparse
 import concurrent.futures
@@ -86,8 +86,6 @@ class Trial:
         self.everything = sorted({test for d in defences for test in d["tests"]})
         jobs = max(1, min(args.jobs, len(defences)))
         self.trees = [trees_of.Tree(args.root, f"{args.place}/{n}") for n in range(jobs)]
-        for defence in defences:
-            damaged(self.trees[0].source, defence)  # all texts stand once, before anything is built
         self.free = queue.Queue()
         for t in self.trees:
             self.free.put(t)
@@ -127,22 +125,28 @@ class Trial:
         if red:
             raise CannotRun(f"{when}: red without any removal: " + "; ".join(f"{t}: {row}" for t, row in sorted(red.items())))
 
-    def remove(self, defence):
-        """One removal in a tree that is free; the tree's sources are as before afterwards."""
-        t = self.free.get()
-        processor, started = t.processor, time.monotonic()
+    def damage_and_test(self, t, defence):
+        """test -> its first failing row. The tree's sources are as before afterwards."""
+        before = t.put(damaged(t.source, defence))
         try:
-            before = t.put(damaged(t.source, defence))
-            try:
-                failure = t.make_changed(defence["tests"], list(before))
-                if failure:
-                    raise CannotRun(f"{defence['name']}: does not build without it:\n{failure}")
-                red = t.reds(defence["tests"], self.limit)
-            finally:
-                t.put(before)
+            failure = t.make_changed(defence["tests"], list(before))
+            if failure:
+                raise CannotRun(f"{defence['name']}: does not build without it:\n{failure}")
+            return t.reds(defence["tests"], self.limit)
+        finally:
+            t.put(before)
+
+    def remove(self, defence):
+        """One removal in a tree that is free. One that cannot be tried does not keep the others from it."""
+        t = self.free.get()
+        processor, started, red, why = t.processor, time.monotonic(), {}, ""
+        try:
+            red = self.damage_and_test(t, defence)
+        except CannotRun as error:
+            why = str(error)
         finally:
             self.free.put(t)
-        return {"name": defence["name"], "guards": defence["guards"], "table": defence["table"], "tests": defence["tests"], "noticed": bool(red), "red": red,
+        return {**{key: defence[key] for key in ("name", "guards", "table", "tests")}, "noticed": bool(red), "red": red, "not_tried": why,
                 "seconds": round(time.monotonic() - started, 2), "processor_seconds": round(t.processor - processor, 2)}
 
 
@@ -192,6 +196,8 @@ class Out:
 
     def removal(self, done, count, r):
         said = "; ".join(f"{test}: {row}" for test, row in sorted(r["red"].items())) or "NOT NOTICED by " + ", ".join(r["tests"])
+        if r["not_tried"]:
+            said = "NOT TRIED: " + r["not_tried"].replace("\n", "\n# ")
         if self.tap:
             self.row(r["noticed"], f"without {r['name']}: {said}", "")
         else:
@@ -200,7 +206,8 @@ class Out:
     def matrix(self, results):
         width = max(len(r["name"]) for r in results)
         for r in results:
-            self.say(f"{r['name']:<{width}}  {'yes' if r['noticed'] else 'NO '}  {', '.join(sorted(r['red'])) or '-'}")
+            verdict = "???" if r["not_tried"] else "yes" if r["noticed"] else "NO "
+            self.say(f"{r['name']:<{width}}  {verdict}  {', '.join(sorted(r['red'])) or '-'}")
 
     def failed(self, error):
         if self.tap:
@@ -260,6 +267,8 @@ def main():
             json.dump({"command": sys.argv, "seconds": round(seconds, 1), "processor_seconds": round(processor, 1), "defences": results}, file, indent=1)
     out.say(f"{seconds:.0f} s, {processor:.0f} s of processor time, {sum(r['processor_seconds'] for r in results) / len(results):.2f} s for each removal")
     out.say(f"defences: {noticed}/{len(results)} removals noticed")
+    if any(r["not_tried"] for r in results):
+        return 3
     return 0 if noticed == len(results) else 1
 
 

@@ -51,7 +51,9 @@ CASES = [
     ("no_such_file", NOTICED.replace("small.c", "smaller.c"), [], 3, "smaller.c: no such file: mend table.toml"),
     ("tap", NOTICED + entry("n % 2 == 0", "1", name="two"), ["--tap"], 1, "not ok 3 - without two: NOT NOTICED by small"),
     ("tap_when_all_is_noticed", NOTICED, ["--tap"], 0, "1..3\n# building"),
-    ("tap_that_cannot_run", entry("n < 10", "n <"), ["--tap"], 3, "Bail out! one: does not build without it"),
+    ("tap_of_one_not_tried", entry("n < 10", "n <"), ["--tap"], 3, "not ok 2 - without one: NOT TRIED: one: does not build without it"),
+    ("others_are_tried", entry("n < 11", "n") + entry("n % 2 == 0", "1", name="two"), [], 3, "NOT NOTICED by small"),
+    ("tap_that_cannot_run", entry("n < 10", "1", '["large"]'), ["--tap"], 3, "Bail out! the table names tests that there are not: large"),
     ("list", NOTICED, ["--list"], 0, "one: x"),
     ("unknown_option", NOTICED, ["--nonsense"], 2, "unrecognized arguments"),
 ]
