@@ -66,8 +66,7 @@ nxmem_verdict nxmem_check_claim(uint64_t word, uint64_t handle) {
 }
 
 int nxmem_is_claimable(uint64_t word, uint64_t handle) {
-  return nxmem_same_generation(word, handle) && nxmem_word_state(word) == NXMEM_SLOT_LIVE &&
-         nxmem_word_users(word) == 0u;
+  return word == nxmem_word_make(nxmem_handle_generation(handle), 0u, NXMEM_SLOT_LIVE);
 }
 
 nxmem_verdict nxmem_check_lost_claim(uint64_t word, uint64_t handle) {

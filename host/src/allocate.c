@@ -50,31 +50,34 @@ static NX_APART nxmem_result refuse(nx_allocator *a, nx_allocation *record, nxme
 }
 
 /* The address alone; nothing is owned by it yet. */
-static nxmem_verdict check_address(const NxmemAllocResult *result, const asking *asked) {
-  return nxmem_check_alloc_result((uint64_t)(uintptr_t)result->ptr, 0, 0, asked->bytes, asked->align, 0, 0);
+static nxmem_verdict check_address(nx_allocation *record, const NxmemAllocResult *result) {
+  const uint64_t bytes = atomic_load_explicit(&record->bytes, memory_order_relaxed);
+  return nxmem_check_alloc_result((uint64_t)(uintptr_t)result->ptr, 0, 0, bytes, nx_record_align(record), 0, 0);
 }
 
-/*
- * Entered where addresses are looked at, then charged; both or neither. In this order: an address that is somebody's must not be handed back, whatever else
- * is wrong with the answer.
- */
-static nx_put accept(nx_allocator *a, nx_allocation *record, const asking *asked, const NxmemAllocResult *result,
-                     nxmem_verdict *v) {
-  *v = check_address(result, asked);
-  if (v->reason != NXMEM_REASON_NONE) return NX_PUT_TAKEN;
-  const nx_put put = nx_guard_enter(a, record, v);
-  if (put != NX_PUT_DONE) return put;
-  *v = nx_books_charge(a, record, result);
+/* An address that is somebody's must not be handed back, whatever else is wrong with the answer. */
+static nx_put enter_address(nx_allocator *a, nx_allocation *record, const NxmemAllocResult *result, nxmem_verdict *v) {
+  *v = check_address(record, result);
+  return v->reason == NXMEM_REASON_NONE ? nx_guard_enter(a, record, v) : NX_PUT_TAKEN;
+}
+
+/* Entered where addresses are looked at, then charged; both or neither. */
+static nx_put accept(nx_visit visit, nx_allocation *record, const NxmemAllocResult *result, nxmem_verdict *v) {
+  if (nx_guard_looks(visit.allocator)) {
+    const nx_put put = enter_address(visit.allocator, record, result, v);
+    if (put != NX_PUT_DONE) return put;
+  }
+  *v = nx_books_charge(visit, record, result);
   return v->reason == NXMEM_REASON_NONE ? NX_PUT_DONE : NX_PUT_TAKEN;
 }
 
-static nxmem_result ask(nx_allocator *a, nx_allocation *record, const asking *asked, NxmemAllocResult *taken,
+static nxmem_result ask(nx_allocator *a, uint64_t id, const asking *asked, NxmemAllocResult *taken,
                         nxmem_error *error) {
   const NxmemAllocRequest request = {
       .struct_size = sizeof request,
       .reserved = 0,
       .mechanism_id = a->table.mechanism_id,
-      .allocation_id = nx_slot_handle(&record->slot),
+      .allocation_id = id,
       .device = a->table.device,
       .bytes = asked->bytes,
       .align = asked->align,
@@ -98,45 +101,47 @@ static nxmem_result ask(nx_allocator *a, nx_allocation *record, const asking *as
   return nx_fail_status(error, NXMEM_ERR_PLUGIN, &status, "allocate %" PRIu64 " bytes", asked->bytes);
 }
 
-static nxmem_result allocate_into(nx_allocator *a, nx_allocation *record, const asking *asked, nxmem_allocation *out,
-                                  nxmem_error *error) {
+static NX_APART nxmem_result without_memory(nx_allocator *a, nx_allocation *record, nxmem_error *error) {
+  undo(a, record, 1, NXMEM_REASON_NONE);
+  return nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "allocate: no memory to note the address");
+}
+
+static nxmem_result allocate_into(nx_visit visit, nx_allocation *record, uint64_t id, const asking *asked,
+                                  nxmem_allocation *out, nxmem_error *error) {
   NxmemAllocResult result;
-  const nxmem_result answered = ask(a, record, asked, &result, error); /* A2 */
+  const nxmem_result answered = ask(visit.allocator, id, asked, &result, error); /* A2 */
   if (answered != NXMEM_OK) {
     nx_table_give(&nx_allocations, &record->slot);
     return answered;
   }
   atomic_store_explicit(&record->ptr, result.ptr, memory_order_relaxed);
   nxmem_verdict v;
-  const nx_put put = accept(a, record, asked, &result, &v);
-  if (put == NX_PUT_NO_MEMORY) {
-    undo(a, record, 1, NXMEM_REASON_NONE);
-    return nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "allocate: no memory to note the address");
-  }
-  if (put != NX_PUT_DONE) return refuse(a, record, v, asked->bytes, error);
-  nx_books_add_live(a);
-  const uint64_t id = nx_slot_handle(&record->slot);
-  nx_slot_set(&record->slot, NXMEM_SLOT_LIVE); /* A3 */
+  const nx_put put = accept(visit, record, &result, &v);
+  if (put == NX_PUT_NO_MEMORY) return without_memory(visit.allocator, record, error);
+  if (put != NX_PUT_DONE) return refuse(visit.allocator, record, v, asked->bytes, error);
+  nx_books_add_live(visit);
+  nx_slot_show(&record->slot, id, NXMEM_SLOT_LIVE); /* A3 */
   out->id = id;
   out->ptr = result.ptr;
   return NXMEM_OK;
 }
 
-static nxmem_result allocate_entered(nx_allocator *a, nxmem_allocator owner, const asking *asked, nxmem_allocation *out,
-                                     nxmem_error *error) {
-  nx_allocation *record = (nx_allocation *)(void *)nx_table_take(&nx_allocations); /* A1 */
+static nxmem_result allocate_inside(nx_visit visit, nxmem_allocator owner, const asking *asked, nxmem_allocation *out,
+                                    nxmem_error *error) {
+  nx_allocation *record = (nx_allocation *)(void *)nx_thread_take(visit.thread, &nx_allocations); /* A1 */
   if (record == NULL) return nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "allocate: no room for another allocation");
-  nx_record_note(record, owner, asked->bytes, asked->align);
-  nx_slot_set(&record->slot, NXMEM_SLOT_ALLOCATING);
-  return allocate_into(a, record, asked, out, error);
+  const uint64_t id = nx_record_begin(record, owner, asked->bytes, asked->align);
+  return allocate_into(visit, record, id, asked, out, error);
 }
 
-static NX_APART nxmem_result check_committed(const nx_allocator *a, const asking *asked, nxmem_error *error) {
-  const int there = nx_backing_of(a)->allocate_committed != NULL;
-  const nxmem_result r = nx_need_slot(there, "allocate", "virtual_backing.allocate_committed", error);
+/* Not all of it committed. */
+static NX_ALONE nxmem_result allocate_partly(nx_visit visit, nxmem_allocator owner, asking asked, nxmem_allocation *out,
+                                             nxmem_error *error) {
+  const int there = nx_backing_of(visit.allocator)->allocate_committed != NULL;
+  nxmem_result r = nx_need_slot(there, "allocate", "virtual_backing.allocate_committed", error);
   if (r != NXMEM_OK) return r;
-  return nx_check_ranges("allocate", asked->more.committed_ranges, asked->more.committed_range_count, asked->bytes,
-                         error);
+  r = nx_check_ranges("allocate", asked.more.committed_ranges, asked.more.committed_range_count, asked.bytes, error);
+  return r == NXMEM_OK ? allocate_inside(visit, owner, &asked, out, error) : r;
 }
 
 NX_HOT nxmem_result nxmem_allocate(nxmem_allocator allocator, uint64_t bytes, uint64_t align,
@@ -144,13 +149,14 @@ NX_HOT nxmem_result nxmem_allocate(nxmem_allocator allocator, uint64_t bytes, ui
   if (out == NULL) return nx_fail(error, NXMEM_ERR_INVALID_ARGUMENT, "allocate: out is NULL");
   const nxmem_verdict v = nxmem_check_alloc_request(bytes, align);
   if (v.reason != NXMEM_REASON_NONE) return nx_fail_verdict(error, nx_result_of(v), v, "allocate");
-  asking asked = {.bytes = bytes, .align = align};
-  if (options != NULL && options->committed_range_count != 0) asked.more = *options;
-  nx_allocator *a = NULL;
-  nxmem_result r = nx_allocator_enter(allocator, &a, error);
+  const int partly = options != NULL && options->committed_range_count != 0;
+  nx_visit visit;
+  nxmem_result r = nx_visit_begin(allocator, &visit, error);
   if (r != NXMEM_OK) return r;
-  r = asked.more.committed_range_count == 0 ? NXMEM_OK : check_committed(a, &asked, error);
-  if (r == NXMEM_OK) r = allocate_entered(a, allocator, &asked, out, error);
-  nx_allocator_leave(a);
+  if (partly)
+    r = allocate_partly(visit, allocator, (asking){bytes, align, *options}, out, error);
+  else
+    r = allocate_inside(visit, allocator, &(asking){.bytes = bytes, .align = align}, out, error);
+  nx_visit_end(visit);
   return r;
 }

@@ -28,11 +28,11 @@ typedef struct purse {
   int shared; /* other threads use it as well: it has no room, each charge is the total's */
 } purse;
 
-static purse owned_purse(nx_allocator *a, uint32_t stripe) {
-  return (purse){&a->owned, &a->stripes[stripe].owned, &a->stripes[stripe].owned_drawn, stripe == NX_SHARED_STRIPE};
+static purse owned_purse(nx_visit v) {
+  return (purse){&v.allocator->owned, &v.stripe->owned, &v.stripe->owned_drawn, !nx_visit_is_exclusive(v)};
 }
-static purse mapped_purse(nx_allocator *a, uint32_t stripe) {
-  return (purse){&a->mapped, &a->stripes[stripe].mapped, &a->stripes[stripe].mapped_drawn, stripe == NX_SHARED_STRIPE};
+static purse mapped_purse(nx_visit v) {
+  return (purse){&v.allocator->mapped, &v.stripe->mapped, &v.stripe->mapped_drawn, !nx_visit_is_exclusive(v)};
 }
 
 /* ---- Room ----------------------------------------------------------------------------------------------------------- */
@@ -83,8 +83,9 @@ static void drop_charge(purse p, uint64_t bytes) {
     atomic_fetch_sub(p.total, bytes);
     return;
   }
-  put(p.charged, get(p.charged) - bytes);
-  if (room_of(p) > NX_ROOM_MAX) give_room_back(p);
+  const uint64_t charged = get(p.charged) - bytes;
+  put(p.charged, charged);
+  if (get(p.drawn) - charged > NX_ROOM_MAX) give_room_back(p);
 }
 
 static nxmem_verdict judge(const NxmemAllocResult *result, nx_allocation *record, uint64_t align, uint64_t owned_total,
@@ -115,9 +116,8 @@ static nxmem_verdict find_room(purse owned, purse mapped, nx_allocation *record,
   return v.reason == NXMEM_REASON_TOTAL_TOO_LARGE ? draw_both(owned, mapped, record, align, result) : v;
 }
 
-nxmem_verdict nx_books_charge(nx_allocator *a, nx_allocation *record, const NxmemAllocResult *result) {
-  const uint32_t stripe = nx_thread_self()->stripe;
-  const purse owned = owned_purse(a, stripe), mapped = mapped_purse(a, stripe);
+nxmem_verdict nx_books_charge(nx_visit visit, nx_allocation *record, const NxmemAllocResult *result) {
+  const purse owned = owned_purse(visit), mapped = mapped_purse(visit);
   const nxmem_verdict v = find_room(owned, mapped, record, nx_record_align(record), result);
   if (v.reason != NXMEM_REASON_NONE) return v;
   add_charge(owned, result->owned_bytes);
@@ -142,8 +142,8 @@ static void change(purse p, uint64_t before, uint64_t after) {
 }
 
 int nx_books_move(nx_allocator *a, nx_allocation *record, uint64_t owned, uint64_t mapped) {
-  const uint32_t stripe = nx_thread_self()->stripe;
-  const purse own = owned_purse(a, stripe), map = mapped_purse(a, stripe);
+  const nx_visit visit = nx_visit_of(a);
+  const purse own = owned_purse(visit), map = mapped_purse(visit);
   const uint64_t owned_before = get(&record->owned), mapped_before = get(&record->mapped);
   if (!raise(own, owned_before, owned)) return 0;
   if (!raise(map, mapped_before, mapped)) {
@@ -158,24 +158,24 @@ int nx_books_move(nx_allocator *a, nx_allocation *record, uint64_t owned, uint64
 }
 
 int nx_books_own(nx_allocator *a, uint64_t bytes) {
-  const purse own = owned_purse(a, nx_thread_self()->stripe);
+  const purse own = owned_purse(nx_visit_of(a));
   if (!raise(own, 0, bytes)) return 0;
   add_charge(own, bytes);
   return 1;
 }
 
-void nx_books_disown(nx_allocator *a, uint64_t bytes) { drop_charge(owned_purse(a, nx_thread_self()->stripe), bytes); }
+void nx_books_disown(nx_allocator *a, uint64_t bytes) { drop_charge(owned_purse(nx_visit_of(a)), bytes); }
 
 /* What nobody but this record is charged with does not touch the residual, which all threads share. */
-int nx_books_refund(nx_allocator *a, nx_allocation *record, uint64_t reported) {
-  const uint32_t stripe = nx_thread_self()->stripe;
+int nx_books_refund(nx_visit visit, nx_allocation *record, uint64_t reported) {
+  nx_allocator *a = visit.allocator;
   nxmem_refund split;
   uint64_t residual = atomic_load(&a->residual);
   do {
     nxmem_settle_refund(reported, get(&record->mapped), residual, &split);
   } while (split.residual != residual && !atomic_compare_exchange_weak(&a->residual, &residual, split.residual));
-  drop_charge(mapped_purse(a, stripe), split.credited);
-  drop_charge(owned_purse(a, stripe), get(&record->owned));
+  drop_charge(mapped_purse(visit), split.credited);
+  drop_charge(owned_purse(visit), get(&record->owned));
   return split.excess == 0;
 }
 
@@ -191,17 +191,16 @@ void nx_books_quarantine(nx_allocator *a, nx_allocation *record) { nx_books_quar
 
 /* ---- Sums ----------------------------------------------------------------------------------------------------------- */
 
-static void change_live(nx_allocator *a, uint64_t by) {
-  const uint32_t stripe = nx_thread_self()->stripe;
-  nx_counter *live = &a->stripes[stripe].live;
-  if (stripe == NX_SHARED_STRIPE)
-    atomic_fetch_add(live, by);
-  else
+static void change_live(nx_visit visit, uint64_t by) {
+  nx_counter *live = &visit.stripe->live;
+  if (nx_visit_is_exclusive(visit))
     put(live, get(live) + by);
+  else
+    atomic_fetch_add(live, by);
 }
 
-void nx_books_add_live(nx_allocator *a) { change_live(a, 1u); }
-void nx_books_drop_live(nx_allocator *a) { change_live(a, UINT64_MAX); }
+void nx_books_add_live(nx_visit visit) { change_live(visit, 1u); }
+void nx_books_drop_live(nx_visit visit) { change_live(visit, UINT64_MAX); }
 
 /* Each part is as it was at one moment, but not all at the same: where an allocation moves from one stripe to another the sum may be below zero, which counts as none. */
 static uint64_t at_least_none(uint64_t sum) { return sum > NXMEM_TOTAL_MAX ? 0u : sum; }

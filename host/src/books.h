@@ -9,7 +9,7 @@
  * Judge an OK answer of an allocation and charge it to record and allocator; nothing changes where it is refused. The caller owns the
  * record, which is not LIVE yet. [any-thread]
  */
-nxmem_verdict nx_books_charge(nx_allocator *allocator, nx_allocation *record, const NxmemAllocResult *result);
+nxmem_verdict nx_books_charge(nx_visit visit, nx_allocation *record, const NxmemAllocResult *result);
 
 /*
  * What a record owns and maps from now on; 0, and nothing changed, where a total would pass its limit. The caller owns the record or is the only one that
@@ -29,7 +29,7 @@ uint64_t nx_books_mapped_of(nx_allocation *record);
  * A record is gone: credit what the plugin reports as unmapped, never more than was charged. 0 where it reported more: a violation, which
  * the caller counts. [any-thread]
  */
-int nx_books_refund(nx_allocator *allocator, nx_allocation *record, uint64_t reported);
+int nx_books_refund(nx_visit visit, nx_allocation *record, uint64_t reported);
 
 /* Count a record as quarantined; its charge stays. [any-thread] */
 void nx_books_quarantine(nx_allocator *allocator, nx_allocation *record);
@@ -38,8 +38,8 @@ void nx_books_quarantine(nx_allocator *allocator, nx_allocation *record);
 void nx_books_quarantine_bytes(nx_allocator *allocator, uint64_t bytes);
 
 /* One more, one fewer live allocation. [any-thread] */
-void nx_books_add_live(nx_allocator *allocator);
-void nx_books_drop_live(nx_allocator *allocator);
+void nx_books_add_live(nx_visit visit);
+void nx_books_drop_live(nx_visit visit);
 
 /* Sums of moving things: each thread's part as it was at one moment, which nxmem.h promises of them. [any-thread] */
 uint64_t nx_books_live(nx_allocator *allocator);

@@ -128,9 +128,9 @@ static void revive(nx_allocation *record) {
  * ordered whichever came first.
  */
 static int may_revive(nx_allocator *a) {
-  nx_books_add_live(a);                                          /* S1 */
+  nx_books_add_live(nx_visit_of(a));                             /* S1 */
   if (atomic_fetch_add(&a->deferral.closed, 0u) == 0u) return 1; /* S2 */
-  nx_books_drop_live(a);
+  nx_books_drop_live(nx_visit_of(a));
   return 0;
 }
 
@@ -146,7 +146,7 @@ static void settle(nx_allocator *a, nx_allocation *record, const NxmemReleaseOut
       revive(record);
       return;
     }
-    nx_books_drop_live(a); /* its address has another owner by now */
+    nx_books_drop_live(nx_visit_of(a)); /* its address has another owner by now */
   }
   nx_release_finish(a, record, &answer);
   atomic_thread_fence(memory_order_seq_cst); /* quarantined before looked whether it is held; close.c, hold() */

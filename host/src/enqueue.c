@@ -42,7 +42,8 @@ static int pin(const nxmem_pin_source *pins) { return pins->pin == NULL || pins-
 /* What can fail. The record is claimed. */
 static nxmem_result prepare(enqueuing *e) {
   /* Before anything is counted: the place for the entry's number. */
-  e->entry = nx_record_beside(e->record, NX_BESIDE_QUEUE) == NULL ? NULL : (nx_queue_entry *)(void *)nx_table_take(&nx_queue);
+  e->entry =
+      nx_record_beside(e->record, NX_BESIDE_QUEUE) == NULL ? NULL : (nx_queue_entry *)(void *)nx_table_take(&nx_queue);
   if (e->entry == NULL)
     return nx_fail(e->error, NXMEM_ERR_OUT_OF_MEMORY, "enqueue release: no room for another queued release");
   if (pin(&e->allocator->deferral.pins)) return NXMEM_OK;
@@ -59,7 +60,7 @@ static void begin(enqueuing *e) {
   atomic_fetch_add(&d->queued, 1u);
   e->round = (uint32_t)(atomic_fetch_add(&d->rounds, 1u) % NXMEM_USERS_MAX) + 1u;
   atomic_fetch_add(&d->shares, 1u);
-  nx_books_drop_live(e->allocator);
+  nx_books_drop_live(nx_visit_of(e->allocator));
   atomic_store(&e->record->slot.word, nxmem_word_make(nxmem_handle_generation(e->id), 1u, NXMEM_SLOT_QUEUING)); /* Q1 */
 }
 
@@ -99,7 +100,7 @@ static nxmem_result live_again(enqueuing *e) {
   nxmem_verdict v;
   if (nx_guard_enter(e->allocator, e->record, &v) == NX_PUT_TAKEN) return quarantine(e);
   const nxmem_result r = nx_fail_status(e->error, NXMEM_ERR_PLUGIN, &e->status, "enqueue release: refused, still live");
-  nx_books_add_live(e->allocator);
+  nx_books_add_live(nx_visit_of(e->allocator));
   nx_slot_set(&e->record->slot, NXMEM_SLOT_LIVE);
   end(e);
   return r;

@@ -9,6 +9,9 @@
 /* Addresses of an allocator opened with this factory of its module, from now on; NULL: they are not looked at. */
 void nx_guard_set(nx_allocator *allocator, nx_space *space);
 
+/* Are an allocator's addresses looked at? */
+static inline int nx_guard_looks(const nx_allocator *allocator) { return allocator->space != NULL; }
+
 /*
  * Enter a record's address: *v is written where it is taken. Nothing where it is entered already, or its allocator's addresses are not looked at. The caller owns
  * the record. [any-thread] [blocks: malloc]

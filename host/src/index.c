@@ -11,22 +11,23 @@
 
 #include "index_cells.h"
 #include "index_pool.h"
+#include "slots.h"
 
-static uint32_t tier_of(uint64_t bytes) {
+static uint32_t tier_of(nx_bytes range) {
   uint32_t tier = 0u;
-  while (tier < NX_TIERS - 1u && bytes > 1ull << nx_tier_shift(tier)) tier++;
+  while (tier < NX_TIERS - 1u && range.last - range.first >= 1ull << nx_tier_shift(tier)) tier++;
   return tier;
 }
 
 static nx_put put_part(nx_space *space, uint32_t tier, uint64_t cell, nx_bytes range, uint32_t *tiers,
                        nx_bytes *other) {
-  if (tier == 0u) return nx_small_put(space, cell, range, tiers, other);
+  if (tier == 0u) return nx_small_put(space, cell, nx_span_in(cell, range), tiers, other);
   return nx_wide_put(space, tier, cell, range, tiers, other);
 }
 
 static void drop_part(nx_space *space, uint32_t tier, uint64_t cell, nx_bytes range) {
   if (tier == 0u)
-    nx_small_drop(space, cell, range);
+    nx_small_drop(space, cell, nx_span_in(cell, range));
   else
     nx_wide_drop(space, tier, cell, range);
 }
@@ -69,7 +70,7 @@ static int meets_above(nx_space *space, uint32_t tier, uint32_t tiers, nx_bytes 
 static int meets_below(nx_space *space, uint32_t tier, uint64_t cell, nx_bytes range, nx_bytes *other);
 
 static int child_meets(nx_space *space, uint32_t tier, uint64_t cell, nx_bytes range, nx_bytes *other) {
-  if (tier == 0u) return nx_small_meets(space, cell, range, other);
+  if (tier == 0u) return nx_small_meets(space, cell, nx_span_in(cell, range), other);
   return nx_wide_meets(space, tier, cell, range, other) || meets_below(space, tier, cell, range, other);
 }
 
@@ -98,27 +99,51 @@ static int meets_all_below(nx_space *space, uint32_t tier, nx_bytes range, nx_by
 
 /* ---- Entering ------------------------------------------------------------------------------------------------------- */
 
-nx_put nx_index_put(nx_space *space, uint64_t first, uint64_t bytes, uint64_t *other_first, uint64_t *other_bytes) {
-  const nx_bytes range = {first, first + (bytes - 1u)};
-  const uint32_t tier = tier_of(bytes);
-  nx_bytes other = {0u, 0u};
+/* Entered before looked, to all who do the same. `tiers`: those in use when it was entered. */
+static NX_APART nx_put look_around(nx_space *space, uint32_t tier, uint32_t tiers, nx_bytes range, nx_bytes *other) {
+  atomic_thread_fence(memory_order_seq_cst);
+  if (!meets_above(space, tier, tiers, range, other) && !meets_all_below(space, tier, range, other)) return NX_PUT_DONE;
+  drop_all(space, tier, range);
+  return NX_PUT_TAKEN;
+}
+
+static NX_ALONE nx_put put_in_any(nx_space *space, nx_bytes range, nx_bytes *other) {
+  const uint32_t tier = tier_of(range);
   uint32_t tiers = 0u;
   note_tier(space, tier);
-  nx_put put = put_all(space, tier, range, &tiers, &other);
-  if (put == NX_PUT_DONE && (tier != 0u || tiers != 0u)) {
-    atomic_thread_fence(memory_order_seq_cst); /* entered before looked, to all who do the same */
-    if (meets_above(space, tier, tiers, range, &other) || meets_all_below(space, tier, range, &other)) {
-      drop_all(space, tier, range);
-      put = NX_PUT_TAKEN;
-    }
-  }
+  const nx_put put = put_all(space, tier, range, &tiers, other);
+  if (put != NX_PUT_DONE || (tier == 0u && tiers == 0u)) return put;
+  return look_around(space, tier, tiers, range, other);
+}
+
+static NX_ALONE void drop_in_any(nx_space *space, nx_bytes range) { drop_all(space, tier_of(range), range); }
+
+/* In one cell of tier 0, which is where most are. */
+static nx_put put_in_one(nx_space *space, nx_bytes range, nx_bytes *other) {
+  uint32_t tiers = 0u;
+  const nx_put put = nx_small_put(space, nx_cell_of(0u, range.first), nx_span_whole(range), &tiers, other);
+  return put != NX_PUT_DONE || tiers == 0u ? put : look_around(space, 0u, tiers, range, other);
+}
+
+static int is_in_one(nx_bytes range) { return nx_cell_of(0u, range.first) == nx_cell_of(0u, range.last); }
+
+NX_HOT NX_ALONE nx_put nx_index_put(nx_space *space, uint64_t first, uint64_t bytes, uint64_t *other_first,
+                                    uint64_t *other_bytes) {
+  const nx_bytes range = {first, first + (bytes - 1u)};
+  nx_bytes other = {0u, 0u};
+  const nx_put put = is_in_one(range) ? put_in_one(space, range, &other) : put_in_any(space, range, &other);
+  if (put != NX_PUT_TAKEN) return put;
   *other_first = other.first;
   *other_bytes = other.last - other.first + 1u;
   return put;
 }
 
-void nx_index_drop(nx_space *space, uint64_t first, uint64_t bytes) {
-  drop_all(space, tier_of(bytes), (nx_bytes){first, first + (bytes - 1u)});
+NX_HOT NX_ALONE void nx_index_drop(nx_space *space, uint64_t first, uint64_t bytes) {
+  const nx_bytes range = {first, first + (bytes - 1u)};
+  if (is_in_one(range))
+    nx_small_drop(space, nx_cell_of(0u, first), nx_span_whole(range));
+  else
+    drop_in_any(space, range);
 }
 
 static uint64_t nodes_of(const nx_pool *pool) { return atomic_load(&pool->count); }

@@ -10,6 +10,7 @@
 #include "index.h"
 #include "index_pool.h"
 #include "index_shard.h"
+#include "nxmem/overlap.h"
 
 enum { NX_TIERS = 8, NX_FAN_OUT = 256, NX_TIER_0_SHIFT = 10, NX_SMALL_SHARDS = 1024, NX_WIDE_SHARDS = 64 };
 
@@ -25,16 +26,23 @@ static inline uint64_t nx_cell_of(uint32_t tier, uint64_t address) {
   return tier == NX_TIERS - 1u ? 0u : address >> nx_tier_shift(tier);
 }
 
+/* As the core takes it: a range's part in a cell of tier 0, offsets in the cell. Of one that lies in it whole the second. */
+uint32_t nx_span_in(uint64_t cell, nx_bytes range);
+static inline uint32_t nx_span_whole(nx_bytes range) {
+  const uint32_t mask = (1u << NX_TIER_0_SHIFT) - 1u;
+  return nxmem_span_make((uint32_t)range.first & mask, (uint32_t)range.last & mask);
+}
+
 /* Put a range's part into one cell. *tiers gains the tiers in use, read while the cell is locked; *other is what is there already. */
-nx_put nx_small_put(nx_space *space, uint64_t cell, nx_bytes range, uint32_t *tiers, nx_bytes *other);
+nx_put nx_small_put(nx_space *space, uint64_t cell, uint32_t span, uint32_t *tiers, nx_bytes *other);
 nx_put nx_wide_put(nx_space *space, uint32_t tier, uint64_t cell, nx_bytes range, uint32_t *tiers, nx_bytes *other);
 
 /* Take it out again; it is there. */
-void nx_small_drop(nx_space *space, uint64_t cell, nx_bytes range);
+void nx_small_drop(nx_space *space, uint64_t cell, uint32_t span);
 void nx_wide_drop(nx_space *space, uint32_t tier, uint64_t cell, nx_bytes range);
 
 /* 1 where a range in that cell overlaps. */
-int nx_small_meets(nx_space *space, uint64_t cell, nx_bytes range, nx_bytes *other);
+int nx_small_meets(nx_space *space, uint64_t cell, uint32_t span, nx_bytes *other);
 int nx_wide_meets(nx_space *space, uint32_t tier, uint64_t cell, nx_bytes range, nx_bytes *other);
 
 /* Which cells there are below a cell: bit b of word w stands for cell 64 w + b of its 256. */

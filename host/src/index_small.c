@@ -38,8 +38,7 @@ static const nx_chain chain = {next_of, hash_of};
 
 static nx_shard *shard_of(uint64_t hash) { return &shards[hash >> 54]; }
 
-/* As the core takes it: offsets in the cell. */
-static uint32_t span_in(uint64_t cell, nx_bytes range) {
+uint32_t nx_span_in(uint64_t cell, nx_bytes range) {
   const uint64_t begin = cell << NX_TIER_0_SHIFT, end = begin + (1u << NX_TIER_0_SHIFT) - 1u;
   const uint64_t first = range.first > begin ? range.first - begin : 0u;
   const uint64_t last = range.last < end ? range.last - begin : end - begin;
@@ -51,15 +50,43 @@ static nx_bytes bytes_of(uint64_t cell, uint32_t span) {
   return (nx_bytes){begin + nxmem_span_first(span), begin + nxmem_span_last(span)};
 }
 
-static uint32_t find(nx_shard *shard, uint64_t hash, nx_cell_key key) {
+static small_node *find(nx_shard *shard, uint64_t hash, nx_cell_key key) {
   const _Atomic uint32_t *head = nx_shard_head(shard, hash);
   uint32_t reference = head == NULL ? 0u : atomic_load_explicit(head, memory_order_relaxed);
   while (reference != 0u) {
-    const small_node *node = at(reference);
-    if (node->cell == key.cell && node->space == key.space) break;
+    small_node *node = at(reference);
+    if (node->cell == key.cell && node->space == key.space) return node;
     reference = atomic_load_explicit(&node->next, memory_order_relaxed);
   }
-  return reference;
+  return NULL;
+}
+
+/*
+ * Where a cell is looked for first: read before the lock is taken, believed only where it is the same behind it. What is read behind an atomic exchange waits for it,
+ * and each of these reads would wait for the one before. Buckets are never given back, nodes never unmapped.
+ */
+typedef struct guess {
+  nx_buckets *buckets;
+  _Atomic uint32_t *head;
+  uint32_t reference;
+  small_node *node;
+} guess;
+
+static guess guess_at(nx_shard *shard, uint64_t hash) {
+  guess g = {.buckets = atomic_load_explicit(&shard->buckets, memory_order_acquire)};
+  if (g.buckets == NULL) return g;
+  g.head = &g.buckets->heads[nx_bucket_of(g.buckets, hash)];
+  g.reference = atomic_load_explicit(g.head, memory_order_relaxed);
+  if (g.reference != 0u) g.node = at(g.reference);
+  return g;
+}
+
+static small_node *find_guessed(nx_shard *shard, uint64_t hash, nx_cell_key key, guess g) {
+  if (g.node != NULL && atomic_load_explicit(&shard->buckets, memory_order_relaxed) == g.buckets &&
+      atomic_load_explicit(g.head, memory_order_relaxed) == g.reference && g.node->cell == key.cell &&
+      g.node->space == key.space)
+    return g.node;
+  return find(shard, hash, key);
 }
 
 /* ---- Cells ---------------------------------------------------------------------------------------------------------- */
@@ -76,24 +103,26 @@ static uint32_t take_node(nx_cell_key key) {
   return reference;
 }
 
-static NX_APART uint32_t make(nx_shard *shard, uint64_t hash, nx_cell_key key) {
-  if (!nx_shard_make_room(shard, &chain)) return 0u;
+static NX_APART small_node *make(nx_shard *shard, uint64_t hash, nx_cell_key key) {
+  if (!nx_shard_make_room(shard, &chain)) return NULL;
   const uint32_t reference = take_node(key);
-  if (reference == 0u) return 0u;
+  if (reference == 0u) return NULL;
   if (!nx_wide_mark(key.space, 1u, key.cell)) {
     nx_pool_give(&nx_small_pool, reference);
-    return 0u;
+    return NULL;
   }
   _Atomic uint32_t *head = nx_shard_head(shard, hash);
   atomic_store_explicit(&at(reference)->next, atomic_load_explicit(head, memory_order_relaxed), memory_order_relaxed);
   atomic_store_explicit(head, reference, memory_order_relaxed);
   shard->cells++;
-  return reference;
+  return at(reference);
 }
 
 /* The one that made room for it goes, unless it holds something again. */
-static NX_APART void keep_empty(nx_shard *shard, uint32_t reference) {
-  at(reference)->kept = 1u;
+static NX_APART void keep_empty(nx_shard *shard, uint64_t hash, small_node *empty) {
+  uint32_t reference = atomic_load_explicit(nx_shard_head(shard, hash), memory_order_relaxed);
+  while (at(reference) != empty) reference = atomic_load_explicit(&at(reference)->next, memory_order_relaxed);
+  empty->kept = 1u;
   const uint32_t gone = nx_shard_keep_empty(shard, reference);
   if (gone == 0u) return;
   small_node *node = at(gone);
@@ -159,54 +188,53 @@ static void remove_span(small_node *first, uint32_t span) {
 
 /* ---- For the index -------------------------------------------------------------------------------------------------- */
 
-nx_put nx_small_put(nx_space *space, uint64_t cell, nx_bytes range, uint32_t *tiers, nx_bytes *other) {
+static nx_put put_locked(nx_shard *shard, uint64_t hash, nx_cell_key key, guess g, uint32_t span, nx_bytes *other) {
+  small_node *node = find_guessed(shard, hash, key, g);
+  if (node == NULL) node = make(shard, hash, key);
+  if (node == NULL) return NX_PUT_NO_MEMORY;
+  if (meets(node, span, other)) return NX_PUT_TAKEN;
+  return append(node, span) ? NX_PUT_DONE : NX_PUT_NO_MEMORY;
+}
+
+nx_put nx_small_put(nx_space *space, uint64_t cell, uint32_t span, uint32_t *tiers, nx_bytes *other) {
   const nx_cell_key key = {cell, space->id};
   const uint64_t hash = nx_cell_hash(key);
   nx_shard *shard = shard_of(hash);
-  const uint32_t span = span_in(cell, range);
-  nx_put put = NX_PUT_NO_MEMORY;
-  nx_shard_lock(shard);
-  uint32_t reference = find(shard, hash, key);
-  if (reference == 0u) reference = make(shard, hash, key);
-  if (reference != 0u) {
-    if (meets(at(reference), span, other))
-      put = NX_PUT_TAKEN;
-    else if (append(at(reference), span))
-      put = NX_PUT_DONE;
-  }
+  const guess g = guess_at(shard, hash);
+  const uint32_t held = nx_shard_lock(shard);
+  const nx_put put = put_locked(shard, hash, key, g, span, other);
   *tiers |= atomic_load_explicit(&space->tiers, memory_order_relaxed);
-  nx_shard_unlock(shard);
+  nx_shard_unlock(shard, held);
   return put;
 }
 
-void nx_small_drop(nx_space *space, uint64_t cell, nx_bytes range) {
+void nx_small_drop(nx_space *space, uint64_t cell, uint32_t span) {
   const nx_cell_key key = {cell, space->id};
   const uint64_t hash = nx_cell_hash(key);
   nx_shard *shard = shard_of(hash);
-  nx_shard_lock(shard);
-  const uint32_t reference = find(shard, hash, key);
-  if (reference != 0u) {
-    small_node *node = at(reference);
-    remove_span(node, span_in(cell, range));
-    if (node->used == 0u && node->more == 0u && !node->kept) keep_empty(shard, reference);
+  const guess g = guess_at(shard, hash);
+  const uint32_t held = nx_shard_lock(shard);
+  small_node *node = find_guessed(shard, hash, key, g);
+  if (node != NULL) {
+    const int kept =
+        node->kept; /* read before its neighbours are written: a processor waits where it reads more at once than was written */
+    remove_span(node, span);
+    if (!kept && node->used == 0u && node->more == 0u) keep_empty(shard, hash, node);
   }
-  nx_shard_unlock(shard);
+  nx_shard_unlock(shard, held);
 }
 
-int nx_small_meets(nx_space *space, uint64_t cell, nx_bytes range, nx_bytes *other) {
+int nx_small_meets(nx_space *space, uint64_t cell, uint32_t span, nx_bytes *other) {
   const nx_cell_key key = {cell, space->id};
   const uint64_t hash = nx_cell_hash(key);
   nx_shard *shard = shard_of(hash);
-  nx_shard_lock(shard);
-  const uint32_t reference = find(shard, hash, key);
-  const int met = reference != 0u && meets(at(reference), span_in(cell, range), other);
-  nx_shard_unlock(shard);
+  const uint32_t held = nx_shard_lock(shard);
+  const small_node *node = find(shard, hash, key);
+  const int met = node != NULL && meets(node, span, other);
+  nx_shard_unlock(shard, held);
   return met;
 }
 
 void nx_small_pass_all(void) {
-  for (uint32_t i = 0; i < NX_SMALL_SHARDS; i++) {
-    nx_shard_lock(&shards[i]);
-    nx_shard_unlock(&shards[i]);
-  }
+  for (uint32_t i = 0; i < NX_SMALL_SHARDS; i++) nx_shard_unlock(&shards[i], nx_shard_lock(&shards[i]));
 }

@@ -132,13 +132,13 @@ int nx_wide_mark(uint32_t space, uint32_t tier, uint64_t child) {
   const place p = place_of(space, tier, child);
   const uint64_t hash = nx_cell_hash(p.key);
   nx_shard *shard = shard_of(tier, hash);
-  nx_shard_lock(shard);
+  const uint32_t held = nx_shard_lock(shard);
   const uint32_t reference = find_or_make(shard, hash, tier, p.key);
   if (reference != 0u) {
     _Atomic uint64_t *word = &at(reference)->children[p.word];
     put_long(word, get_long(word) | p.bit);
   }
-  nx_shard_unlock(shard);
+  nx_shard_unlock(shard, held);
   return reference != 0u;
 }
 
@@ -146,14 +146,14 @@ void nx_wide_unmark(uint32_t space, uint32_t tier, uint64_t child) {
   const place p = place_of(space, tier, child);
   const uint64_t hash = nx_cell_hash(p.key);
   nx_shard *shard = shard_of(tier, hash);
-  nx_shard_lock(shard);
+  const uint32_t held = nx_shard_lock(shard);
   const uint32_t reference = find(shard, hash, p.key);
   if (reference != 0u) {
     _Atomic uint64_t *word = &at(reference)->children[p.word];
     put_long(word, get_long(word) & ~p.bit);
     if (holds_nothing(at(reference))) keep_empty(shard, tier, reference);
   }
-  nx_shard_unlock(shard);
+  nx_shard_unlock(shard, held);
 }
 
 /* ---- Ranges of a cell ----------------------------------------------------------------------------------------------- */
@@ -261,7 +261,7 @@ NX_APART nx_put nx_wide_put(nx_space *space, uint32_t tier, uint64_t cell, nx_by
   const uint64_t hash = nx_cell_hash(key);
   nx_shard *shard = shard_of(tier, hash);
   nx_put result = NX_PUT_NO_MEMORY;
-  nx_shard_lock(shard);
+  const uint32_t held = nx_shard_lock(shard);
   const uint32_t reference = find_or_make(shard, hash, tier, key);
   if (reference != 0u) {
     if (meets(get(&at(reference)->spans), tier, cell, range, other))
@@ -272,7 +272,7 @@ NX_APART nx_put nx_wide_put(nx_space *space, uint32_t tier, uint64_t cell, nx_by
       keep_empty(shard, tier, reference);
   }
   *tiers |= atomic_load_explicit(&space->tiers, memory_order_relaxed);
-  nx_shard_unlock(shard);
+  nx_shard_unlock(shard, held);
   return result;
 }
 
@@ -280,13 +280,13 @@ NX_APART void nx_wide_drop(nx_space *space, uint32_t tier, uint64_t cell, nx_byt
   const nx_cell_key key = {cell, space->id};
   const uint64_t hash = nx_cell_hash(key);
   nx_shard *shard = shard_of(tier, hash);
-  nx_shard_lock(shard);
+  const uint32_t held = nx_shard_lock(shard);
   const uint32_t reference = find(shard, hash, key);
   if (reference != 0u) {
     remove_range(at(reference), tier, cell, range);
     if (holds_nothing(at(reference))) keep_empty(shard, tier, reference);
   }
-  nx_shard_unlock(shard);
+  nx_shard_unlock(shard, held);
 }
 
 /* ---- Looking, without the lock -------------------------------------------------------------------------------------- */
@@ -345,8 +345,8 @@ void nx_wide_children(nx_space *space, uint32_t tier, uint64_t cell, uint64_t ou
 void nx_wide_pass_all(uint32_t below_tier) {
   for (uint32_t tier = 1u; tier < below_tier; tier++) {
     for (uint32_t i = 0; i < NX_WIDE_SHARDS; i++) {
-      nx_shard_lock(&shards[tier - 1u][i]);
-      nx_shard_unlock(&shards[tier - 1u][i]);
+      nx_shard *shard = &shards[tier - 1u][i];
+      nx_shard_unlock(shard, nx_shard_lock(shard));
     }
   }
 }

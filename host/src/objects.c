@@ -126,28 +126,31 @@ static int pass_barrier_everywhere(void) {
  * Only this thread writes an exclusive stripe. Where the closer's barrier works, a plain store is enough: a thread either had stored before the barrier, then the closer
  * counts it, or looks at the state after it, then it sees the closer's.
  */
-static void count_in(nx_allocator *a) {
-  const nx_thread *thread = nx_thread_self();
-  nx_counter *inside = &a->stripes[thread->stripe].inside;
-  if (thread->stripe == NX_SHARED_STRIPE) {
-    atomic_fetch_add(inside, 1u);
-  } else if (atomic_load_explicit(&barrier_works, memory_order_relaxed)) {
-    atomic_store_explicit(inside, atomic_load_explicit(inside, memory_order_relaxed) + 1u, memory_order_relaxed);
-    atomic_signal_fence(
-        memory_order_seq_cst); /* the compiler keeps the order; the closer's barrier makes the processor's the same */
-  } else {
-    (void)atomic_exchange(inside, atomic_load_explicit(inside, memory_order_relaxed) + 1u);
-  }
+static void count_in_plainly(nx_counter *inside) {
+  atomic_store_explicit(inside, atomic_load_explicit(inside, memory_order_relaxed) + 1u, memory_order_relaxed);
+  /* the compiler keeps the order; the closer's barrier makes the processor's the same */
+  atomic_signal_fence(memory_order_seq_cst);
 }
 
-void nx_allocator_leave(nx_allocator *a) {
-  const nx_thread *thread = nx_thread_self();
-  nx_counter *inside = &a->stripes[thread->stripe].inside;
-  if (thread->stripe == NX_SHARED_STRIPE)
-    atomic_fetch_sub_explicit(inside, 1u, memory_order_release);
+static void count_in(nx_visit visit) {
+  nx_counter *inside = &visit.stripe->inside;
+  if (!nx_visit_is_exclusive(visit))
+    atomic_fetch_add(inside, 1u);
+  else if (atomic_load_explicit(&barrier_works, memory_order_relaxed))
+    count_in_plainly(inside);
   else
-    atomic_store_explicit(inside, atomic_load_explicit(inside, memory_order_relaxed) - 1u, memory_order_release);
+    (void)atomic_exchange(inside, atomic_load_explicit(inside, memory_order_relaxed) + 1u);
 }
+
+void nx_visit_end(nx_visit visit) {
+  nx_counter *inside = &visit.stripe->inside;
+  if (nx_visit_is_exclusive(visit))
+    atomic_store_explicit(inside, atomic_load_explicit(inside, memory_order_relaxed) - 1u, memory_order_release);
+  else
+    atomic_fetch_sub_explicit(inside, 1u, memory_order_release);
+}
+
+void nx_allocator_leave(nx_allocator *a) { nx_visit_end(nx_visit_of(a)); }
 
 uint64_t nx_allocator_inside(nx_allocator *a) {
   uint64_t sum = pass_barrier_everywhere() ? 0u : 1u; /* somebody may be inside, unseen: next time all are seen */
@@ -160,35 +163,46 @@ static nxmem_result refuse_allocator(nx_allocator *a, nxmem_allocator handle, nx
   return refuse(nxmem_check_lost_claim(atomic_load(&a->slot.word), handle.id), "allocator", error);
 }
 
-static NX_APART nxmem_result enter_slowly(nxmem_allocator handle, nx_allocator **out, nxmem_error *error) {
+static NX_APART nxmem_result begin_slowly(nxmem_allocator handle, nx_visit *out, nxmem_error *error) {
   if (nx_is_forked()) return forked(error);
   nx_allocator *allocator = nx_allocator_of(handle.id);
   if (allocator == NULL) return unknown("allocator", error);
   if (!nxmem_is_claimable(atomic_load(&allocator->slot.word), handle.id))
     return refuse_allocator(allocator, handle, error);
-  count_in(allocator);
-  if (nxmem_is_claimable(atomic_load(&allocator->slot.word), handle.id)) {
-    *out = allocator;
-    return NXMEM_OK;
-  }
-  nx_allocator_leave(allocator);
+  *out = nx_visit_of(allocator);
+  count_in(*out);
+  if (nxmem_is_claimable(atomic_load(&allocator->slot.word), handle.id)) return NXMEM_OK;
+  nx_visit_end(*out);
   return refuse_allocator(allocator, handle, error);
 }
 
+/* A place of its own for what is found, so that the caller's stays in registers. */
+static nxmem_result begin_elsewhere(nxmem_allocator handle, nx_visit *out, nxmem_error *error) {
+  nx_visit visit;
+  const nxmem_result r = begin_slowly(handle, &visit, error);
+  if (r == NXMEM_OK) *out = visit;
+  return r;
+}
+
 /* The same, where nothing is out of the ordinary: an exclusive stripe, a barrier that works, an allocator that is open. */
-nxmem_result nx_allocator_enter(nxmem_allocator handle, nx_allocator **out, nxmem_error *error) {
-  const nx_thread *thread = nx_thread_current;
+nxmem_result nx_visit_begin(nxmem_allocator handle, nx_visit *out, nxmem_error *error) {
+  nx_thread *thread = nx_thread_current;
   nx_allocator *allocator = nx_allocator_of(handle.id);
   if (thread == NULL || allocator == NULL || thread->stripe == NX_SHARED_STRIPE || nx_is_forked() ||
       !atomic_load_explicit(&barrier_works, memory_order_relaxed) ||
       !nxmem_is_claimable(atomic_load(&allocator->slot.word), handle.id))
-    return enter_slowly(handle, out, error);
-  nx_counter *inside = &allocator->stripes[thread->stripe].inside;
-  const uint64_t before = atomic_load_explicit(inside, memory_order_relaxed);
-  atomic_store_explicit(inside, before + 1u, memory_order_relaxed);
-  atomic_signal_fence(memory_order_seq_cst);
-  *out = allocator;
+    return begin_elsewhere(handle, out, error);
+  const nx_visit visit = {allocator, thread, &allocator->stripes[thread->stripe]};
+  count_in_plainly(&visit.stripe->inside);
+  *out = visit;
   if (nxmem_is_claimable(atomic_load(&allocator->slot.word), handle.id)) return NXMEM_OK;
-  atomic_store_explicit(inside, before, memory_order_release);
-  return enter_slowly(handle, out, error);
+  nx_visit_end(visit);
+  return begin_elsewhere(handle, out, error);
+}
+
+nxmem_result nx_allocator_enter(nxmem_allocator handle, nx_allocator **out, nxmem_error *error) {
+  nx_visit visit;
+  const nxmem_result r = nx_visit_begin(handle, &visit, error);
+  if (r == NXMEM_OK) *out = visit.allocator;
+  return r;
 }

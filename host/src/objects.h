@@ -12,6 +12,7 @@
 #define NX_OBJECTS_H
 
 #include "fetch.h"
+#include "fork.h"
 #include "index.h"
 #include "nxmem.h"
 #include "nxmem/enumerate.h"
@@ -176,11 +177,23 @@ static inline nx_allocation *nx_allocation_of(uint64_t handle) {
   return nx_table_find_in(&nx_allocations, NX_ALLOCATIONS_SHIFT, sizeof(nx_allocation), handle);
 }
 
+/* A call in an allocator, and where it counts: this thread's stripe. */
+typedef struct nx_visit {
+  nx_allocator *allocator;
+  nx_thread *thread;
+  nx_stripe *stripe;
+} nx_visit;
+
+static inline nx_visit nx_visit_of(nx_allocator *allocator) {
+  nx_thread *thread = nx_thread_self();
+  return (nx_visit){allocator, thread, &allocator->stripes[thread->stripe]};
+}
+
+/* Does no other thread write the stripe? */
+static inline int nx_visit_is_exclusive(nx_visit visit) { return visit.thread->stripe != NX_SHARED_STRIPE; }
+
 /* Once, before the first host: what closing needs of the kernel. [any-thread] */
 void nx_objects_prepare(void);
-
-/* 1 in a forked child of the process that created the first host. */
-int nx_is_forked(void);
 
 /*
  * The host that a module or an allocator names: it is live as long as either is. Never NULL: a handle of another generation leads to an object that
@@ -198,6 +211,8 @@ nxmem_result nx_plugin_enter(nxmem_plugin handle, nx_module **out, nxmem_error *
 void nx_plugin_leave(nx_module *module);
 nxmem_result nx_allocator_enter(nxmem_allocator handle, nx_allocator **out, nxmem_error *error);
 void nx_allocator_leave(nx_allocator *allocator);
+nxmem_result nx_visit_begin(nxmem_allocator handle, nx_visit *out, nxmem_error *error);
+void nx_visit_end(nx_visit visit);
 
 /* How many calls are inside, for a closer that has changed the state. Exact once the gate is shut: then the number only falls. */
 uint64_t nx_allocator_inside(nx_allocator *allocator);

@@ -27,9 +27,11 @@ enum { EXTRA_ALIGN_BITS = 6, EXTRA_INDEXED = 1 << 6, EXTRA_MAPS = 1 << 7, EXTRA_
 static uint32_t extra_of(nx_allocation *record) {
   return atomic_load_explicit(&record->slot.extra, memory_order_relaxed);
 }
-static uint32_t owner_slot(nx_allocation *record) { return extra_of(record) >> EXTRA_OWNER_SHIFT; }
+static uint32_t owner_in(uint32_t extra) { return extra >> EXTRA_OWNER_SHIFT; }
+static uint64_t align_in(uint32_t extra) { return 1ull << (extra % (1u << EXTRA_ALIGN_BITS)); }
+static uint32_t owner_slot(nx_allocation *record) { return owner_in(extra_of(record)); }
 
-uint64_t nx_record_align(nx_allocation *record) { return 1ull << (extra_of(record) % (1u << EXTRA_ALIGN_BITS)); }
+uint64_t nx_record_align(nx_allocation *record) { return align_in(extra_of(record)); }
 
 uint64_t nx_record_owner(nx_allocation *record) {
   nx_slot *owner = nx_table_at(&nx_allocators, owner_slot(record));
@@ -75,27 +77,47 @@ _Atomic uint32_t *nx_record_beside(nx_allocation *record, nx_beside which) {
   return numbers + self % in_chunk;
 }
 
-NxmemAllocation nx_record_describe(nx_allocator *a, nx_allocation *record) {
+static nx_claimed found(nx_allocation *record, uint64_t id, uint32_t extra) {
+  return (nx_claimed){.record = record,
+                      .id = id,
+                      .ptr = atomic_load_explicit(&record->ptr, memory_order_relaxed),
+                      .bytes = get(&record->bytes),
+                      .align = align_in(extra)};
+}
+
+nx_claimed nx_record_look(nx_allocation *record) {
+  return found(record, nx_slot_handle(&record->slot), extra_of(record));
+}
+
+NxmemAllocation nx_claimed_describe(const nx_allocator *a, const nx_claimed *claimed) {
   const NxmemAllocation described = {
       .struct_size = sizeof described,
       .reserved = 0,
       .mechanism_id = a->table.mechanism_id,
-      .allocation_id = nx_slot_handle(&record->slot),
+      .allocation_id = claimed->id,
       .device = a->table.device,
-      .ptr = atomic_load_explicit(&record->ptr, memory_order_relaxed),
-      .bytes = get(&record->bytes),
-      .align = nx_record_align(record),
+      .ptr = claimed->ptr,
+      .bytes = claimed->bytes,
+      .align = claimed->align,
   };
   return described;
 }
 
-void nx_record_note(nx_allocation *record, nxmem_allocator owner, uint64_t bytes, uint64_t align) {
+NxmemAllocation nx_record_describe(nx_allocator *a, nx_allocation *record) {
+  const nx_claimed claimed = nx_record_look(record);
+  return nx_claimed_describe(a, &claimed);
+}
+
+uint64_t nx_record_begin(nx_allocation *record, nxmem_allocator owner, uint64_t bytes, uint64_t align) {
   const uint32_t extra = nxmem_handle_slot(owner.id) << EXTRA_OWNER_SHIFT | (uint32_t)__builtin_ctzll(align);
   atomic_store_explicit(&record->slot.extra, extra, memory_order_relaxed);
   put(&record->bytes, bytes);
   atomic_store_explicit(&record->ptr, NULL, memory_order_relaxed);
   put(&record->owned, 0);
   put(&record->mapped, 0);
+  const uint64_t id = nx_slot_handle(&record->slot);
+  nx_slot_show(&record->slot, id, NXMEM_SLOT_ALLOCATING);
+  return id;
 }
 
 static NX_APART nxmem_result refuse_claim(const char *verb, nxmem_verdict v, nxmem_error *error) {
@@ -131,31 +153,38 @@ static NX_APART nxmem_result refuse_named(const nx_naming *naming, nx_allocation
 }
 
 /* What the caller says against the record, before the slot is claimed. */
-static nxmem_verdict check_named(nx_allocation *record, const nx_naming *naming) {
+static nxmem_verdict check_named(const nx_claimed *there, uint32_t extra, const nx_naming *naming) {
   const nxmem_named said = {.owner = nxmem_handle_slot(naming->allocator.id),
                             .address = (uintptr_t)naming->allocation.ptr,
                             .bytes = naming->bytes,
                             .align = naming->align};
-  const nxmem_named books = {.owner = owner_slot(record),
-                             .address = (uintptr_t)atomic_load_explicit(&record->ptr, memory_order_relaxed),
-                             .bytes = get(&record->bytes),
-                             .align = nx_record_align(record)};
+  const nxmem_named books = {
+      .owner = owner_in(extra), .address = (uintptr_t)there->ptr, .bytes = there->bytes, .align = there->align};
   return nxmem_check_named(&said, &books);
 }
 
-NX_HOT nxmem_result nx_record_claim(const nx_naming *naming, nxmem_slot_state to, nx_allocation **out,
-                                    nxmem_error *error) {
+/* What is found before the slot is claimed stays true: its word was of this generation and LIVE before and is swapped as such behind. */
+nxmem_result nx_record_claim_found(const nx_naming *naming, nxmem_slot_state to, nx_claimed *out, nxmem_error *error) {
   const uint64_t id = naming->allocation.id;
   nx_allocation *record = nx_allocation_of(id);
   if (record == NULL) return nx_fail(error, NXMEM_ERR_STALE_HANDLE, "%s: the handle was never issued", naming->verb);
   const uint64_t word = atomic_load(&record->slot.word);
   if (!nxmem_is_claimable(word, id)) return refuse_claim(naming->verb, nxmem_check_claim(word, id), error); /* R1 */
-  const nxmem_verdict said = check_named(record, naming);
+  const uint32_t extra = extra_of(record);
+  const nx_claimed there = found(record, id, extra);
+  const nxmem_verdict said = check_named(&there, extra, naming);
   if (said.reason != NXMEM_REASON_NONE) return refuse_named(naming, record, said, error);
   if (!nx_slot_move(&record->slot, id, NXMEM_SLOT_LIVE, to)) /* R2 */
     return refuse_claim(naming->verb, nxmem_check_lost_claim(atomic_load(&record->slot.word), id), error);
-  *out = record;
+  *out = there;
   return NXMEM_OK;
+}
+
+nxmem_result nx_record_claim(const nx_naming *naming, nxmem_slot_state to, nx_allocation **out, nxmem_error *error) {
+  nx_claimed claimed;
+  const nxmem_result r = nx_record_claim_found(naming, to, &claimed, error);
+  if (r == NXMEM_OK) *out = claimed.record;
+  return r;
 }
 
 nxmem_result nx_record_pin(const nx_naming *naming, nx_allocation **out, nxmem_error *error) {
@@ -166,7 +195,9 @@ nxmem_result nx_record_pin(const nx_naming *naming, nx_allocation **out, nxmem_e
   do {
     const nxmem_verdict pin = nxmem_check_pin(word, id);
     if (pin.reason != NXMEM_REASON_NONE) return refuse_claim(naming->verb, pin, error);
-    const nxmem_verdict said = check_named(record, naming);
+    const uint32_t extra = extra_of(record);
+    const nx_claimed there = found(record, id, extra);
+    const nxmem_verdict said = check_named(&there, extra, naming);
     if (said.reason != NXMEM_REASON_NONE) return refuse_named(naming, record, said, error);
   } while (!atomic_compare_exchange_weak(&record->slot.word, &word, nxmem_word_pinned(word)));
   *out = record;

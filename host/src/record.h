@@ -42,14 +42,30 @@ void nx_record_set_maps(nx_allocation *record, int maps);
 
 uint64_t nx_record_align(nx_allocation *record);
 
-/* Set a record that the caller has just taken. */
-void nx_record_note(nx_allocation *record, nxmem_allocator owner, uint64_t bytes, uint64_t align);
+/* Set a record that the caller has just taken, and show it: ALLOCATING. Returns its handle. */
+uint64_t nx_record_begin(nx_allocation *record, nxmem_allocator owner, uint64_t bytes, uint64_t align);
+
+/* A record as its allocation was found when it was claimed: none of it changes until the claim ends. */
+typedef struct nx_claimed {
+  nx_allocation *record;
+  uint64_t id;
+  uint8_t *ptr;
+  uint64_t bytes;
+  uint64_t align;
+} nx_claimed;
+
+/* The same of a record that the caller owns already. */
+nx_claimed nx_record_look(nx_allocation *record);
+
+/* As the plugin knows it. */
+NxmemAllocation nx_claimed_describe(const nx_allocator *allocator, const nx_claimed *claimed);
 
 /*
  * Claim the allocation that is named: LIVE, nobody using it, of that allocator, and as it is said to be; then it is in state `to` and the caller's alone.
  * *out is written on NXMEM_OK only. STALE_HANDLE, WRONG_OWNER, MISMATCH, BUSY, QUARANTINED: nothing changed.
  */
 nxmem_result nx_record_claim(const nx_naming *naming, nxmem_slot_state to, nx_allocation **out, nxmem_error *error);
+nxmem_result nx_record_claim_found(const nx_naming *naming, nxmem_slot_state to, nx_claimed *out, nxmem_error *error);
 
 /*
  * Pin it instead: one more user of a LIVE word, beside others; what is pinned is claimed by nobody. Given back through the word (nxmem/pin.h). *out is written on

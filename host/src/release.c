@@ -50,13 +50,19 @@ static void release_plain(nx_allocator *a, const NxmemAllocation *allocation, nx
  * Negotiated level, table level and capability all decide: the core has masked the flag and nulled the slot where any of them forbids it. An honest plugin may hand
  * the address out to another thread before it answers: so it leaves the index first.
  */
-void nx_release_ask(nx_allocator *a, nx_allocation *record, nx_release_answer *out) {
-  const NxmemAllocation allocation = nx_record_describe(a, record);
+static void ask(nx_allocator *a, const nx_claimed *claimed, nx_release_answer *out) {
+  nx_allocation *record = claimed->record;
+  const NxmemAllocation allocation = nx_claimed_describe(a, claimed);
   nx_guard_leave(a, record);
   if ((a->effective & NXMEM_CAP_STRUCTURED_RELEASE) != 0)
     release_structured(a, &allocation, out);
   else
     release_plain(a, &allocation, out);
+}
+
+void nx_release_ask(nx_allocator *a, nx_allocation *record, nx_release_answer *out) {
+  const nx_claimed claimed = nx_record_look(record);
+  ask(a, &claimed, out);
 }
 
 /* More was reported than was ever mapped. */
@@ -85,24 +91,41 @@ static void keep_record(nx_allocator *a, nx_allocation *record) {
   } while (!atomic_compare_exchange_weak(&a->kept_records, &first, own));
 }
 
-void nx_release_finish(nx_allocator *a, nx_allocation *record, const nx_release_answer *answer) {
-  if (nxmem_final_fate(answer->fate) == NXMEM_FATE_GONE) {
-    if (!nx_books_refund(a, record, answer->reported))
-      nx_violation(a, over_refund(answer->reported, atomic_load_explicit(&record->mapped, memory_order_relaxed)));
-    if (nx_record_maps(record)) nx_mappings_drop(a, record, 0);
-    nx_table_give(&nx_allocations, &record->slot);
-  } else {
-    const uint32_t reason = keep_address(a, record);
-    nx_books_quarantine(a, record);
-    nx_quarantine_list_record(a, record, answer->residual, answer->status.code, reason);
-    nx_mappings_drop(a, record, 1);
-    keep_record(a, record);
+static NX_APART void quarantine(nx_allocator *a, nx_allocation *record, const nx_release_answer *answer) {
+  const uint32_t reason = keep_address(a, record);
+  nx_books_quarantine(a, record);
+  nx_quarantine_list_record(a, record, answer->residual, answer->status.code, reason);
+  nx_mappings_drop(a, record, 1);
+  keep_record(a, record);
+}
+
+static NX_APART void note_over_refund(nx_allocator *a, nx_allocation *record, uint64_t reported) {
+  nx_violation(a, over_refund(reported, atomic_load_explicit(&record->mapped, memory_order_relaxed)));
+}
+
+static NX_APART void drop_mappings(nx_allocator *a, nx_allocation *record) { nx_mappings_drop(a, record, 0); }
+
+static void finish(nx_visit visit, nx_allocation *record, const nx_release_answer *answer) {
+  if (nxmem_final_fate(answer->fate) != NXMEM_FATE_GONE) {
+    quarantine(visit.allocator, record, answer);
+    return;
   }
+  if (!nx_books_refund(visit, record, answer->reported)) note_over_refund(visit.allocator, record, answer->reported);
+  if (nx_record_maps(record)) drop_mappings(visit.allocator, record);
+  if (nx_slot_free(&record->slot)) nx_thread_give(visit.thread, &nx_allocations, &record->slot);
+}
+
+void nx_release_finish(nx_allocator *a, nx_allocation *record, const nx_release_answer *answer) {
+  finish(nx_visit_of(a), record, answer);
+}
+
+static void settle(nx_visit visit, nx_allocation *record, const nx_release_answer *answer) {
+  finish(visit, record, answer);
+  nx_books_drop_live(visit);
 }
 
 void nx_release_settle(nx_allocator *a, nx_allocation *record, const nx_release_answer *answer) {
-  nx_release_finish(a, record, answer);
-  nx_books_drop_live(a);
+  settle(nx_visit_of(a), record, answer);
 }
 
 /* Where status and state do not explain each other. */
@@ -136,29 +159,29 @@ static NX_APART nxmem_result still_live(nx_allocator *a, nx_allocation *record, 
   return r;
 }
 
-static nxmem_result release_claimed(nx_allocator *a, nx_allocation *record, nxmem_error *error) {
+static nxmem_result release_claimed(nx_visit visit, const nx_claimed *claimed, nxmem_error *error) {
   nx_release_answer answer;
-  nx_release_ask(a, record, &answer); /* R3 */
-  if (answer.fate == NXMEM_FATE_LIVE) return still_live(a, record, &answer, error);
-  nx_release_settle(a, record, &answer); /* R4 */
+  ask(visit.allocator, claimed, &answer); /* R3 */
+  if (answer.fate == NXMEM_FATE_LIVE) return still_live(visit.allocator, claimed->record, &answer, error);
+  settle(visit, claimed->record, &answer); /* R4 */
   if (answer.fate == NXMEM_FATE_GONE) return NXMEM_OK;
   return nx_fail_status(error, NXMEM_ERR_QUARANTINED, &answer.status, "release: quarantined%s", state_words(&answer));
 }
 
 NX_HOT nxmem_result nxmem_release(nxmem_allocator allocator, nxmem_allocation allocation,
                                   const nxmem_release_options *options, nxmem_error *error) {
-  nx_allocator *a = NULL;
-  nxmem_result r = nx_allocator_enter(allocator, &a, error);
+  nx_visit visit;
+  nxmem_result r = nx_visit_begin(allocator, &visit, error);
   if (r != NXMEM_OK) return r;
   const nx_naming naming = {.verb = "release",
                             .allocator = allocator,
                             .allocation = allocation,
                             .bytes = options == NULL ? 0 : options->bytes,
                             .align = options == NULL ? 0 : options->align};
-  nx_allocation *record = NULL;
-  r = nx_record_claim(&naming, NXMEM_SLOT_RELEASING, &record, error);
-  if (r == NXMEM_OK) r = release_claimed(a, record, error);
-  nx_allocator_leave(a);
+  nx_claimed claimed;
+  r = nx_record_claim_found(&naming, NXMEM_SLOT_RELEASING, &claimed, error);
+  if (r == NXMEM_OK) r = release_claimed(visit, &claimed, error);
+  nx_visit_end(visit);
   return r;
 }
 

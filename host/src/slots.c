@@ -131,10 +131,14 @@ nx_slot *nx_table_take(nx_table *table) {
   return nx_table_take_some(table, &slot, 1u) == 1u ? slot : NULL;
 }
 
-void nx_table_give(nx_table *table, nx_slot *slot) {
+int nx_slot_free(nx_slot *slot) {
   const uint64_t freed = nxmem_word_freed(atomic_load_explicit(&slot->word, memory_order_relaxed));
   atomic_store_explicit(&slot->word, freed, memory_order_release);
-  if (nxmem_word_state(freed) != NXMEM_SLOT_FREE) return;
+  return nxmem_word_state(freed) == NXMEM_SLOT_FREE;
+}
+
+void nx_table_give(nx_table *table, nx_slot *slot) {
+  if (!nx_slot_free(slot)) return;
   if (table->cached)
     nx_thread_give(nx_thread_self(), table, slot);
   else
@@ -151,7 +155,9 @@ int nx_slot_move(nx_slot *slot, uint64_t handle, nxmem_slot_state from, nxmem_sl
   return atomic_compare_exchange_strong(&slot->word, &before, nxmem_word_make(generation, 0u, (uint32_t)to));
 }
 
-void nx_slot_set(nx_slot *slot, nxmem_slot_state state) {
-  const uint32_t generation = nxmem_word_generation(atomic_load_explicit(&slot->word, memory_order_relaxed));
-  atomic_store_explicit(&slot->word, nxmem_word_make(generation, 0u, (uint32_t)state), memory_order_release);
+void nx_slot_show(nx_slot *slot, uint64_t handle, nxmem_slot_state state) {
+  const uint64_t word = nxmem_word_make(nxmem_handle_generation(handle), 0u, (uint32_t)state);
+  atomic_store_explicit(&slot->word, word, memory_order_release);
 }
+
+void nx_slot_set(nx_slot *slot, nxmem_slot_state state) { nx_slot_show(slot, nx_slot_handle(slot), state); }

@@ -41,9 +41,11 @@ typedef struct nx_table {
 /* Calls pass here: what it calls is compiled into it, where that can be. */
 #if defined(__GNUC__)
 #define NX_HOT __attribute__((flatten))
-#define NX_APART __attribute__((noinline, cold)) /* and this is not */
+#define NX_ALONE __attribute__((noinline))       /* and this is not */
+#define NX_APART __attribute__((noinline, cold)) /* nor this, which is seldom called */
 #else
 #define NX_HOT
+#define NX_ALONE
 #define NX_APART
 #endif
 
@@ -82,7 +84,13 @@ uint64_t nx_slot_handle(nx_slot *slot);
 /* Move a word from one state to another, users 0 before and after; 0 when it was not in that state or not of that generation. [any-thread] */
 int nx_slot_move(nx_slot *slot, uint64_t handle, nxmem_slot_state from, nxmem_slot_state to);
 
-/* Store a state; the caller owns the slot. */
+/* Free, with its next generation; 0 where it is RETIRED instead and must not be taken any more. The caller owns the slot. */
+int nx_slot_free(nx_slot *slot);
+
+/* Store a state under the generation of a handle; the caller owns the slot, and the handle is its. */
+void nx_slot_show(nx_slot *slot, uint64_t handle, nxmem_slot_state state);
+
+/* The same; the handle is looked up. */
 void nx_slot_set(nx_slot *slot, nxmem_slot_state state);
 
 #endif /* NX_SLOTS_H */

@@ -144,13 +144,7 @@ static void set_cached(nx_thread *thread, uint32_t cached) {
   atomic_store_explicit(&thread->cached, cached, memory_order_release);
 }
 
-nx_slot *nx_thread_take(nx_thread *thread, nx_table *table) {
-  const uint32_t cached = cached_by(thread);
-  if (cached != 0u) {
-    nx_slot *last = thread->cache[cached - 1u];
-    set_cached(thread, cached - 1u);
-    return last;
-  }
+static NX_APART nx_slot *take_batch(nx_thread *thread, nx_table *table) {
   nx_slot *alone = NULL;
   if (thread->room == 0u) return nx_table_take_some(table, &alone, 1u) == 1u ? alone : NULL;
   thread->table = table;
@@ -166,16 +160,37 @@ nx_slot *nx_thread_take(nx_thread *thread, nx_table *table) {
   return thread->cache[n - 1u];
 }
 
-void nx_thread_give(nx_thread *thread, nx_table *table, nx_slot *slot) {
+nx_slot *nx_thread_take(nx_thread *thread, nx_table *table) {
+  const uint32_t cached = cached_by(thread);
+  if (cached == 0u) return take_batch(thread, table);
+  nx_slot *last = thread->cache[cached - 1u];
+  set_cached(thread, cached - 1u);
+  return last;
+}
+
+/* The older half goes. */
+static NX_APART void put_half_back(nx_thread *thread, nx_table *table) {
+  const uint32_t left = cached_by(thread) - NX_BATCH;
+  nx_table_put_back(table, thread->cache, NX_BATCH);
+  memmove(thread->cache, thread->cache + NX_BATCH, left * sizeof thread->cache[0]);
+  set_cached(thread, left);
+}
+
+static NX_APART void give_slowly(nx_thread *thread, nx_table *table, nx_slot *slot) {
   if (thread->room == 0u) {
     nx_table_put_back(table, &slot, 1u);
     return;
   }
-  uint32_t cached = cached_by(thread);
-  if (cached == thread->room) { /* the older half goes */
-    nx_table_put_back(table, thread->cache, NX_BATCH);
-    cached -= NX_BATCH;
-    memmove(thread->cache, thread->cache + NX_BATCH, cached * sizeof thread->cache[0]);
+  put_half_back(thread, table);
+  nx_thread_give(thread, table, slot);
+}
+
+/* Where there is no room, there is nothing in it. */
+void nx_thread_give(nx_thread *thread, nx_table *table, nx_slot *slot) {
+  const uint32_t cached = cached_by(thread);
+  if (cached == thread->room) {
+    give_slowly(thread, table, slot);
+    return;
   }
   thread->table = table;
   thread->cache[cached] = slot;

@@ -27,7 +27,7 @@ static NxmemAllocResult answer(uint64_t owned, uint64_t mapped) {
 
 static uint32_t charge(nx_allocation *record, uint64_t owned, uint64_t mapped) {
   const NxmemAllocResult result = answer(owned, mapped);
-  return nx_books_charge(books, record, &result).reason;
+  return nx_books_charge(nx_visit_of(books), record, &result).reason;
 }
 
 static void set_books(void) {
@@ -60,7 +60,7 @@ static void *charge_and_refund(void *unused) {
   pthread_barrier_wait(&line);
   while (!atomic_load(&stop)) {
     expect(charge(&record, BYTES, BYTES) == NXMEM_REASON_NONE);
-    expect(nx_books_refund(books, &record, BYTES));
+    expect(nx_books_refund(nx_visit_of(books), &record, BYTES));
     expect(charge(&record, NXMEM_TOTAL_MAX + 1u, BYTES) == NXMEM_REASON_TOTAL_TOO_LARGE);
   }
   return unused;
@@ -117,7 +117,7 @@ static void test_sums(void **state) {
   assert_int_equal(wrong, 0);
   assert_int_equal(atomic_load(&odd), 0);
   assert_charged(HELD, HELD);
-  assert_true(nx_books_refund(books, &held, HELD));
+  assert_true(nx_books_refund(nx_visit_of(books), &held, HELD));
   strike_books();
 }
 
@@ -148,12 +148,12 @@ static void test_limit(void **state) {
   assert_false(nx_books_move(books, &rest, 0, NXMEM_TOTAL_MAX / 2u + 1u));
   assert_charged(NXMEM_TOTAL_MAX, NXMEM_TOTAL_MAX - 1u); /* what is refused leaves nothing behind */
   assert_int_equal(charge(&more, 0, 1), NXMEM_REASON_NONE);
-  assert_true(nx_books_refund(books, &half, NXMEM_TOTAL_MAX / 2u));
-  assert_true(nx_books_refund(books, &rest, NXMEM_TOTAL_MAX / 2u - 1u));
-  assert_true(nx_books_refund(books, &more, 1));
+  assert_true(nx_books_refund(nx_visit_of(books), &half, NXMEM_TOTAL_MAX / 2u));
+  assert_true(nx_books_refund(nx_visit_of(books), &rest, NXMEM_TOTAL_MAX / 2u - 1u));
+  assert_true(nx_books_refund(nx_visit_of(books), &more, 1));
   assert_charged(0, 0);
   assert_int_equal(charge(&rest, NXMEM_TOTAL_MAX, NXMEM_TOTAL_MAX), NXMEM_REASON_NONE);
-  assert_true(nx_books_refund(books, &rest, NXMEM_TOTAL_MAX));
+  assert_true(nx_books_refund(nx_visit_of(books), &rest, NXMEM_TOTAL_MAX));
   strike_books();
 }
 
