@@ -9,10 +9,10 @@
 
 static nxmem_granule *granules_at(const nx_engine *engine, nx_run run) { return engine->table.granules + run.first; }
 
-/* Why a granule may not be taken, on the wire. What is poisoned or kept back is the device's fault, not the caller's. */
-static uint32_t status_of(uint32_t reason) {
+uint32_t nx_granule_status(uint32_t reason) {
   if (reason == NXMEM_REASON_POISONED || reason == NXMEM_REASON_QUARANTINED) return NXMEM_STATUS_DEVICE_ERROR;
-  return nxmem_reason_status(reason);
+  if (reason == NXMEM_REASON_SHARED || reason == NXMEM_REASON_MAPPED) return NXMEM_STATUS_INVALID_ARGUMENT;
+  return reason == NXMEM_REASON_TOO_MANY_REFERENCES ? (uint32_t)NXMEM_STATUS_BUSY : nxmem_reason_status(reason);
 }
 
 /* ---- Mapping ------------------------------------------------------------------------------------------------------ */
@@ -129,7 +129,7 @@ uint32_t nx_commit_locked(nx_engine *engine, const nx_commit *what, uint64_t *ma
   *loss_out = (nx_loss){0u, 0u};
   *mapped_out = 0u;
   const nxmem_verdict may = nxmem_check_granules_take(granules_at(engine, what->span), what->span.count);
-  if (may.reason != NXMEM_REASON_NONE) return status_of(may.reason);
+  if (may.reason != NXMEM_REASON_NONE) return nx_granule_status(may.reason);
   if (!nx_runs_find(&engine->runs, &engine->table, what->span, NXMEM_GRANULE_UNREFERRED))
     return NXMEM_STATUS_OUT_OF_MEMORY;
   if (what->mapping != NXMEM_MAPPING_PRIVATE && !is_bare(engine, what->span)) return NXMEM_STATUS_INVALID_ARGUMENT;

@@ -187,12 +187,18 @@ static void drop_books(nx_engine *engine) {
   nx_books_close(engine->books, &left);
 }
 
+static int holds_nothing(const nx_engine *engine) {
+  return engine->bytes == 0u && engine->pool.count == 0u && engine->handles.count == 0u &&
+         engine->handles.untold == 0u && engine->marks.count == 0u && engine->marks.untold == 0u;
+}
+
 /* 1: the reservation and every handle are given back. */
 static int give_back_locked(nx_engine *engine) {
   if (is_gone(engine)) {
     drop_books(engine);
     return 1;
   }
+  if (!is_used(engine) && holds_nothing(engine)) return 1;
   if (is_used(engine) || nx_device_begin(&engine->device) != NX_VMM_DONE)
     return is_gone(engine) && give_back_locked(engine);
   if (nx_pool_empty_locked(engine) && engine->bytes != 0u &&
@@ -200,8 +206,7 @@ static int give_back_locked(nx_engine *engine) {
     nx_take(&engine->books->reserved_bytes, engine->bytes);
     engine->bytes = 0u;
   }
-  const int all = engine->bytes == 0u && engine->handles.count == 0u && engine->handles.untold == 0u &&
-                  engine->marks.count == 0u && engine->marks.untold == 0u && engine->pool.count == 0u;
+  const int all = holds_nothing(engine);
   nx_device_end(&engine->device);
   return all || (is_gone(engine) && give_back_locked(engine));
 }

@@ -157,6 +157,9 @@ void nx_engines_finish(void);
 /* Pools of engines on that device are given back to the driver. No lock held. */
 void nx_engines_trim(uint32_t tier, uint32_t index);
 
+/* Why a granule or a prefix may not be used so, on the wire: what is poisoned is the device's fault, what is shared the caller's. */
+uint32_t nx_granule_status(uint32_t reason);
+
 uint64_t nx_granule_bytes(const nx_engine *engine, uint64_t count);
 uint64_t nx_granule_at(const nx_engine *engine, uint64_t granule);
 /* The granules that a span of addresses inside the arena touches. */

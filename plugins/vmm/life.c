@@ -177,9 +177,7 @@ uint32_t nx_block_decommit_locked(nx_engine *engine, nx_block *block, NxmemByteR
   *out = (nx_undone){.status = NXMEM_STATUS_OK};
   if (run.count == 0u) return NXMEM_STATUS_OK;
   const nxmem_verdict may = nxmem_check_granules_decommit(engine->table.granules + run.first, run.count);
-  if (may.reason == NXMEM_REASON_POISONED || may.reason == NXMEM_REASON_QUARANTINED)
-    return out->status = NXMEM_STATUS_DEVICE_ERROR;
-  if (may.reason != NXMEM_REASON_NONE) return out->status = nxmem_reason_status(may.reason);
+  if (may.reason != NXMEM_REASON_NONE) return out->status = nx_granule_status(may.reason);
   nx_run used;
   if (!nxmem_granules_next_run(engine->table.granules + run.first, run.count, 0u, NXMEM_GRANULE_REFERRED, &used))
     return NXMEM_STATUS_OK;

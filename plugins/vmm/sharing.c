@@ -4,7 +4,6 @@
  * Attackers: handles that are stale, foreign or made up; another copy of this module whose numbers are the same.
  * Promise: a prefix is found only by its allocator, number and address; a refusal changes nothing.
  */
-#include "nxmem/status.h"
 #include "records.h"
 #include "slots.h"
 
@@ -71,7 +70,7 @@ static NxmemStatus retain(void *ctx, const NxmemSharedPrefixHandle *handle) {
   pthread_mutex_lock(&engine->lock);
   nx_prefix *prefix = find_locked(engine, handle);
   const uint32_t status = prefix == NULL ? (uint32_t)NXMEM_STATUS_UNKNOWN_ALLOCATION
-                                         : nxmem_reason_status(nxmem_prefix_retain(&prefix->use).reason);
+                                         : nx_granule_status(nxmem_prefix_retain(&prefix->use).reason);
   pthread_mutex_unlock(&engine->lock);
   return nx_told(engine, status, "prefix: unknown or released");
 }

@@ -64,7 +64,8 @@ static void commits(work *w) {
 static void allocates(work *w) {
   NxmemAllocation blocks[6];
   int made[6];
-  for (int i = 0; i < 6; i++) made[i] = take_block(w, i == 5 ? 2 : 0, i == 5 ? 5u * NX_G : 1000u + 40000u * (unsigned)i, &blocks[i]);
+  for (int i = 0; i < 6; i++)
+    made[i] = take_block(w, i == 5 ? 2 : 0, i == 5 ? 5u * NX_G : 1000u + 40000u * (unsigned)i, &blocks[i]);
   for (int i = 0; i < 6; i++)
     if (made[i]) give_block(w, &blocks[i]);
 }
@@ -153,7 +154,8 @@ static void end(nx_vmm *vmm, int dead) {
     assert_int_equal(report.live_allocations, 0);
     nx_tally_bury();
   } else {
-    const int left = nx_the_tally.handles + nx_the_tally.mappings + nx_the_tally.marks + nx_the_tally.reservations != 0u;
+    const int left =
+        nx_the_tally.handles + nx_the_tally.mappings + nx_the_tally.marks + nx_the_tally.reservations != 0u;
     assert_int_equal(report.live_allocations != 0u, left);
     if (left) nx_vmm_end_by_loss(vmm);
   }
@@ -204,8 +206,9 @@ static void fails_everywhere(void **state) {
 
 static const uint32_t outcomes[] = {NX_VMM_NO_MEMORY, NX_VMM_REFUSED, NX_VMM_LOST, NX_VMM_SHUT_DOWN};
 static const char *const outcome_names[] = {"no_memory", "refused", "lost", "shut_down"};
-static const nx_call calls[] = {NX_CALL_BIND,  NX_CALL_UNBIND,     NX_CALL_CREATE, NX_CALL_DESTROY,    NX_CALL_MAP,
-                                NX_CALL_UNMAP, NX_CALL_SET_ACCESS, NX_CALL_MARK,   NX_CALL_MARK_STATE, NX_CALL_DROP_MARK};
+static const nx_call calls[] = {NX_CALL_BIND,       NX_CALL_UNBIND,   NX_CALL_CREATE,     NX_CALL_DESTROY,
+                                NX_CALL_MAP,        NX_CALL_UNMAP,    NX_CALL_SET_ACCESS, NX_CALL_MARK,
+                                NX_CALL_MARK_STATE, NX_CALL_DROP_MARK};
 
 int main(int count_of_arguments, char **arguments) {
   static row rows[128];

@@ -19,8 +19,9 @@
 /* hostvmm's, renamed by the build. */
 uint32_t nx_host_offers(const nx_vmm_offer **out);
 
-const char *const nx_call_names[NX_CALLS] = {"describe", "bind", "unbind", "reserve",    "unreserve", "create",    "destroy",
-                                             "map",      "unmap", "set_access", "mark", "mark_state", "drop_mark"};
+const char *const nx_call_names[NX_CALLS] = {"describe", "bind",       "unbind",   "reserve", "unreserve",
+                                             "create",   "destroy",    "map",      "unmap",   "set_access",
+                                             "mark",     "mark_state", "drop_mark"};
 
 nx_script nx_the_script;
 nx_tally nx_the_tally;
@@ -76,18 +77,28 @@ void nx_script_arm(nx_call call, uint64_t at, uint32_t outcome, int for_good) {
   memset(nx_the_tally.calls, 0, sizeof nx_the_tally.calls);
 }
 
-void nx_script_disarm(void) { nx_the_script.at = 0u; }
+void nx_script_also(nx_call call, uint64_t at, uint32_t outcome) {
+  nx_the_script.also_call = call;
+  nx_the_script.also_at = at;
+  nx_the_script.also_outcome = outcome;
+}
+
+void nx_script_disarm(void) { nx_the_script.at = nx_the_script.also_at = 0u; }
+
+static uint32_t chosen(nx_call call, uint64_t number) {
+  const nx_script *script = &nx_the_script;
+  if (script->also_at == number && script->also_call == call) return script->also_outcome;
+  if (script->at == 0u || script->call != call) return NX_VMM_DONE;
+  return number == script->at || (script->for_good && number > script->at) ? script->outcome : (uint32_t)NX_VMM_DONE;
+}
 
 /* Counts the call; DONE: it is to be made. */
 static uint32_t due(nx_call call) {
-  nx_script *script = &nx_the_script;
-  const uint64_t number = ++nx_the_tally.calls[call];
-  if (script->at == 0u || script->call != call) return NX_VMM_DONE;
-  if (number != script->at && !(script->for_good && number > script->at)) return NX_VMM_DONE;
-  nx_the_tally.fired++;
-  if (script->outcome == NX_VMM_LOST) nx_the_tally.lost = 1;
-  if (script->outcome == NX_VMM_SHUT_DOWN) nx_the_tally.shut_down = 1;
-  return script->outcome;
+  const uint32_t outcome = chosen(call, ++nx_the_tally.calls[call]);
+  nx_the_tally.fired += outcome != NX_VMM_DONE;
+  if (outcome == NX_VMM_LOST) nx_the_tally.lost = 1;
+  if (outcome == NX_VMM_SHUT_DOWN) nx_the_tally.shut_down = 1;
+  return outcome;
 }
 
 /* What holds of every call but describe, bind and unbind. */
@@ -98,6 +109,7 @@ static void must_be_allowed(const scripted *s, nx_call call) {
 }
 
 static uint32_t enter(const scripted *s, nx_call call) {
+  if (nx_the_script.hook != NULL) nx_the_script.hook(call);
   pthread_mutex_lock(&lock);
   must_be_allowed(s, call);
   return due(call);

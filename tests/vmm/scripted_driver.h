@@ -39,11 +39,15 @@ typedef struct nx_script {
   uint64_t at;
   uint32_t outcome;
   int for_good; /* and every later one */
+  nx_call also_call;
+  uint64_t also_at;
+  uint32_t also_outcome;
+  void (*hook)(nx_call call); /* inside each call, before it does anything */
 } nx_script;
 
 /* What the driver counts. */
 typedef struct nx_tally {
-  uint64_t calls[NX_CALLS]; /* since the last arming */
+  uint64_t calls[NX_CALLS];                                 /* since the last arming */
   uint64_t handles, mappings, marks, reservations, drivers; /* that exist */
   uint64_t fired;
   uint64_t breaches;
@@ -59,6 +63,8 @@ extern nx_vmm_offer nx_the_offer;
 void nx_script_reset(void);
 /* The at-th call of a kind answers that; counting begins anew. */
 void nx_script_arm(nx_call call, uint64_t at, uint32_t outcome, int for_good);
+/* And one call more that fails once. */
+void nx_script_also(nx_call call, uint64_t at, uint32_t outcome);
 void nx_script_disarm(void);
 
 /* Objects of drivers that were lost are the dead device's: nobody gives them back. */

@@ -133,8 +133,7 @@ NxmemUnloadReport nx_vmm_report(void) {
 
 NxmemVmmStats nx_vmm_stats(void) {
   NxmemVmmStats stats = {.struct_size = sizeof stats};
-  const uint32_t code =
-      NxmemVmmStatistics(nx_the_offer.mechanism_id, nx_the_offer.tier, nx_the_offer.index, &stats);
+  const uint32_t code = NxmemVmmStatistics(nx_the_offer.mechanism_id, nx_the_offer.tier, nx_the_offer.index, &stats);
   if (code != NXMEM_STATUS_UNKNOWN_ALLOCATION) assert_int_equal(code, NXMEM_STATUS_OK);
   return stats;
 }
