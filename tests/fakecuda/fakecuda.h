@@ -9,7 +9,7 @@
  *   fail=CALL:N:CODE[:sticky]  the N-th call of that name from here on fails with that code (1 is the next; N+ is every one from the N-th);
  *                              sticky: and so does every later call that needs the device's context. CODE is a number.
  *   devices=K                  how many devices there are (1 at first, at most 32)
- *   memory=BYTES               of each device (8 GiB at first)
+ *   memory=BYTES               of each device (32 GiB at first)
  *   granularity=MIN[/REC]      2 MiB at first
  *   reserve-max=BYTES          larger reservations are out of memory
  *   version=N                  of the driver (12040 at first)
@@ -82,9 +82,13 @@ typedef uint64_t fakecuda_complete_fn(uint64_t count);
  */
 typedef uint32_t fakecuda_store_fn(int device, uint64_t address, uint8_t value);
 
+/* How many bytes of that range are mapped. */
+typedef uint64_t fakecuda_mapped_fn(uint64_t address, uint64_t bytes);
+
 /* Every name that the simulator counts, in no order; NULL behind the last. */
 typedef const char *fakecuda_name_fn(uint32_t index);
 
-/* fakecuda_count, fakecuda_schedule, fakecuda_calls, fakecuda_log, fakecuda_clear_log, fakecuda_complete, fakecuda_store, fakecuda_name. */
+/* fakecuda_count, fakecuda_schedule, fakecuda_calls, fakecuda_log, fakecuda_clear_log, fakecuda_complete, fakecuda_store, fakecuda_mapped,
+ * fakecuda_name. */
 
 #endif /* FAKECUDA_H */

@@ -203,3 +203,18 @@ nx_cuda_result cuMemSetAccess(nx_cuda_ptr address, size_t bytes, const nx_cuda_a
   if (access == NULL || count != 1) return fc_leave(&call, fc_refuse(NX_CUDA_INVALID_VALUE));
   return fc_leave(&call, set_access(call.context, address, bytes, access));
 }
+
+FC_PUBLIC fakecuda_mapped_fn fakecuda_mapped;
+
+uint64_t fakecuda_mapped(uint64_t address, uint64_t bytes) {
+  uint64_t mapped = 0, end = address + bytes;
+  pthread_mutex_lock(&fc.lock);
+  for (uint64_t at = address; at < end;) {
+    fc_span *span = fc_span_at(&fc.mappings, at, 1);
+    uint64_t next = span == NULL ? at + 4096 : span->address + span->bytes;
+    if (span != NULL) mapped += (next < end ? next : end) - at;
+    at = next;
+  }
+  pthread_mutex_unlock(&fc.lock);
+  return mapped;
+}

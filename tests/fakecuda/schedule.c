@@ -14,7 +14,7 @@
 void fc_defaults(fc_settings *set) {
   memset(set, 0, sizeof *set);
   set->devices = 1;
-  set->memory = 8ull << 30;
+  set->memory = 32ull << 30;
   set->granularity_minimum = set->granularity_recommended = 2ull << 20;
   set->reserve_max = UINT64_MAX;
   set->version = 12040;
