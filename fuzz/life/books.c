@@ -11,6 +11,8 @@
 /* The reasons that the model gives, by their numbers in nxmem/verdict.h. */
 #include "nxmem/verdict.h"
 
+life_range life_kept[LIFE_KEPT];
+
 void life_fail(const char *what) { fuzz_fail("life", "%s", what); }
 
 void life_expect(int holds, const char *what) {
@@ -55,7 +57,7 @@ int life_is_taken(const life_allocator *a, uint64_t first, uint64_t bytes) {
     if (b->indexed && life_owner(b)->factory == a->factory && meet(first, bytes, b->address, b->bytes)) return 1;
   }
   for (uint32_t i = 0; i < it.kept_count; i++)
-    if (it.kept[i].factory == a->factory && meet(first, bytes, it.kept[i].first, it.kept[i].bytes)) return 1;
+    if (life_kept[i].factory == a->factory && meet(first, bytes, life_kept[i].first, life_kept[i].bytes)) return 1;
   return 0;
 }
 
@@ -68,7 +70,7 @@ int life_index(life_block *b) {
 
 static void keep(const life_block *b) {
   life_expect(it.kept_count < LIFE_KEPT, "harness: too many kept addresses");
-  it.kept[it.kept_count++] = (life_range){life_owner(b)->factory, b->address, b->bytes};
+  life_kept[it.kept_count++] = (life_range){life_owner(b)->factory, b->address, b->bytes};
 }
 
 /* Of a record that goes though the plugin keeps its address. */
@@ -130,9 +132,21 @@ void life_quarantine(life_block *b, uint64_t residual, uint32_t status, uint32_t
   life_list(b->address, b->bytes, b->owned, b->mapped, residual, status, reason);
 }
 
+void life_leave_bytes(uint32_t which, int kept) {
+  life_bytes *own = &it.bytes[which];
+  own->kept |= kept;
+  if (--own->users == 0 && !own->kept) it.allocators[own->owner].owned -= own->charged;
+}
+
+void life_drop_maps(life_block *b, int kept) {
+  for (uint32_t i = 0; i < LIFE_BYTES; i++)
+    for (; b->maps[i] != 0; b->maps[i]--) life_leave_bytes(i, kept);
+}
+
 void life_finish(life_block *b, int gone, uint64_t unmapped, uint64_t residual, uint32_t status) {
   b->pins = 0;
   b->met = 0;
+  life_drop_maps(b, !gone);
   if (gone) {
     life_refund(b, unmapped);
     b->state = BLOCK_GONE;

@@ -108,7 +108,6 @@ static const void *placed(void *block, uint32_t where) {
 }
 
 static const NxmemAllocatorFactoryVtable *publish(entry *e, uint32_t i) {
-  if (e->same_as != 0) return it.factories[0].table;
   e->table.name = placed(it.factories[i].name, e->name_where);
   const uint32_t there = e->table.struct_size < 8u ? 8u : e->table.struct_size;
   it.factories[i].table = fuzz_exact(&e->table, there < sizeof e->table ? there : sizeof e->table);
@@ -218,9 +217,17 @@ static void owe_all(const list *l) {
   }
 }
 
-static void count_debts(const list *l) {
+static void note_debts(const list *l) {
   for (uint32_t i = 0; i < transferred(l); i++)
-    if (l->entries[i].owned && !l->entries[i].left_out && !has_release(&l->entries[i])) count_unpaid();
+    it.factories[i].debt = l->entries[i].owned && !l->entries[i].left_out && !has_release(&l->entries[i]);
+}
+
+/* They are come upon in the order of the list, between those that are released. */
+void life_count_debts(uint32_t below) {
+  for (uint32_t i = 0; i < below; i++) {
+    if (it.factories[i].debt) count_unpaid();
+    it.factories[i].debt = 0;
+  }
 }
 
 static void settle(life_frame *f, list *l) {
@@ -233,7 +240,7 @@ static void settle(life_frame *f, list *l) {
   f->result = reason == NXMEM_REASON_UNREADABLE ? NXMEM_ERR_UNREADABLE_MEMORY : NXMEM_ERR_CONTRACT;
   if (reason != NXMEM_REASON_NONE) {
     life_violation(reason);
-    count_debts(l);
+    note_debts(l);
     return;
   }
   f->result = NXMEM_OK;
@@ -251,7 +258,7 @@ static void make(list *l, const NxmemAllocatorFactoryVtable **out, const life_re
     fill_honestly(&l->entries[i], i);
     const life_record r = is_hostile() ? life_take_answer() : (life_record){.c = 0};
     if (r.c >= 0x80u) spoil(&l->entries[i], i, &r);
-    l->published[i] = publish(&l->entries[i], i);
+    l->published[i] = l->entries[i].same_as != 0 ? l->published[0] : publish(&l->entries[i], i);
     out[i] = l->published[i];
   }
   l->count = is_hostile() ? life_number(answer->b, l->made, answer) : l->made;
@@ -281,6 +288,7 @@ void life_release_factory(void *ctx) {
     if (ctx != f) continue;
     life_expect(f->owed == 1, "a factory is released that is not owed");
     f->owed = 0;
+    life_count_debts(i);
     const life_record answer = is_hostile() ? life_take_answer() : (life_record){.a = 0};
     life_nest(&answer);
     return;

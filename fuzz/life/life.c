@@ -3,8 +3,8 @@
  * Attackers: the input.
  * Promise: what an input leaves behind is known, is what it must be, and is gone before the next one.
  *
- * A load costs more than everything else together. So inputs that do not ask for one share a host and a load, as long
- * as each leaves both as it found them.
+ * A load costs more than everything else together. So inputs that are not about loads share a host and a load for each
+ * mode, and each leaves both as it found them.
  */
 #define _DEFAULT_SOURCE /* readlink */
 #include "life.h"
@@ -58,13 +58,16 @@ static void make_host(void) {
   options.overlap = mode & LIFE_TRUSTED ? NXMEM_OVERLAP_TRUSTED : NXMEM_OVERLAP_CHECKED;
   options.reclaim = mode & LIFE_NO_HOOK ? NULL : life_reclaim_hook;
   if (mode & LIFE_OLD) options.range.minor_max = 0;
-  if (mode & LIFE_FRESH) options.capability_flags = (it.header.caps & 31u) | 1u;
+  if (it.rules->loads) options.capability_flags = (it.header.caps & 31u) | 1u;
   life_same_result("create host", nxmem_host_create(&options, &it.host, NULL), NXMEM_OK);
 }
 
 /* ---- What is kept from one input to the next --------------------------------------------------------------------- */
 
 enum { KEEPABLE = LIFE_DIRECT | LIFE_TRUSTED | LIFE_OLD | LIFE_NO_HOOK, SESSIONS = KEEPABLE + 1 };
+
+/* A list holds that many at most, and then the model's would be longer. */
+enum { LISTED_MAX = 60000 };
 
 typedef struct session {
   int there;
@@ -78,18 +81,23 @@ static void begin_fresh(void) {
   if ((it.header.mode & LIFE_HOSTILE_LOAD) == 0) life_same_result("load", life_load(0), NXMEM_OK);
 }
 
-static void begin_kept(session *s) {
-  if (!s->there) {
-    it.honest = 1;
-    begin_fresh();
-    it.honest = 0;
-    return;
-  }
+static void begin_session(void) {
+  it.honest = 1;
+  make_host();
+  life_same_result("load", life_load(LIFE_BASE), NXMEM_OK);
+  life_same_result("load", life_load(0), NXMEM_OK);
+  it.honest = 0;
+}
+
+static void begin_kept(const session *s) {
   const life *left = &s->left;
   it.host = left->host;
   it.open_plugins = left->open_plugins;
   it.violations = left->violations;
   it.refused = left->refused;
+  it.unpaid = left->unpaid;
+  it.listed = left->listed;
+  it.last_listed = left->last_listed;
   it.last_reason = left->last_reason;
   it.module = left->module;
   memcpy(it.plugins, left->plugins, sizeof it.plugins);
@@ -97,24 +105,10 @@ static void begin_kept(session *s) {
   memcpy(it.factories, left->factories, sizeof it.factories);
 }
 
-static void end_session(session *s);
-
-int life_is_held_elsewhere(void) {
-  int held = library != NULL;
-  for (uint32_t i = 0; i < SESSIONS; i++) held |= sessions[i].there;
-  return held;
-}
-
-/* So that an unload really unmaps: nothing is kept. */
-static void hold_nothing(void) {
-  for (uint32_t i = 0; i < SESSIONS; i++)
-    if (sessions[i].there) end_session(&sessions[i]);
-  hold_library(0);
-}
+/* Inputs about loads keep nothing. */
+int life_is_held_elsewhere(void) { return library != NULL; }
 
 static void begin(const life_rules *rules, const uint8_t *data, size_t size) {
-  if (size != 0 && (data[0] & (LIFE_FRESH | LIFE_UNMAP)) == (LIFE_FRESH | LIFE_UNMAP) && !rules->honest_tables)
-    hold_nothing();
   memset(&it, 0, sizeof it);
   it.in = fuzz_begin(data, size);
   it.rules = rules;
@@ -122,13 +116,15 @@ static void begin(const life_rules *rules, const uint8_t *data, size_t size) {
   it.next_address = 1ull << 40;
   it.next_number = 1;
   fuzz_take(&it.in, &it.header, sizeof it.header);
-  if (rules->honest_tables) it.header.mode &= (uint8_t) ~(LIFE_FRESH | LIFE_UNMAP | LIFE_HOSTILE_LOAD);
-  if ((it.header.mode & LIFE_FRESH) == 0) it.header.mode &= KEEPABLE;
-  if ((it.header.mode & LIFE_UNMAP) == 0) hold_library(1);
-  if (it.header.mode & LIFE_FRESH)
+  if (!rules->loads) it.header.mode &= KEEPABLE;
+  hold_library((it.header.mode & LIFE_UNMAP) == 0);
+  session *s = &sessions[it.header.mode & KEEPABLE];
+  if (rules->loads)
     begin_fresh();
+  else if (s->there)
+    begin_kept(s);
   else
-    begin_kept(&sessions[it.header.mode]);
+    begin_session();
 }
 
 /* ---- The end of an input ----------------------------------------------------------------------------------------- */
@@ -147,16 +143,10 @@ static void close_all(void) {
   }
 }
 
-static int is_clean(void) {
-  const life_module *m = &it.module;
-  return m->state == MODULE_LIVE && m->references == 1 && it.plugin_open[0] && m->retained == 0 && m->unpaid == 0 &&
-         it.listed == 0 && it.kept_count == 0 && it.forced == 0 && it.unpaid == 0;
-}
-
 /* The model's word for it: nothing of it may be left in the host's index. */
 static void drop_addresses(nx_module *m) {
   for (uint32_t i = 0; i < it.kept_count; i++)
-    nx_index_drop(&m->spaces[it.kept[i].factory], it.kept[i].first, it.kept[i].bytes);
+    nx_index_drop(&m->spaces[life_kept[i].factory], life_kept[i].first, life_kept[i].bytes);
   it.kept_count = 0;
 }
 
@@ -189,18 +179,19 @@ static void unload_all(void) {
   it.header.mode &= (uint8_t)~LIFE_HOSTILE_LOAD;
   if (it.module.state == MODULE_LEFT || (it.module.state == MODULE_LIVE && it.module.references == 0))
     life_same_result("load at the end", life_load(0), NXMEM_OK);
-  for (uint32_t i = 0; i < LIFE_PLUGINS; i++)
+  for (uint32_t i = 0; i <= LIFE_BASE; i++)
     if (it.plugin_open[i]) life_same_result("unload at the end", life_unload(i), NXMEM_OK);
   life_expect(it.module.state == MODULE_NONE, "harness: a module is left");
   life_same_result("destroy host at the end", nxmem_host_destroy(it.host, NULL), NXMEM_OK);
 }
 
-static void end_session(session *s) {
-  it = s->left;
-  it.strays = strays;
-  it.honest = 1;
-  s->there = 0;
-  unload_all();
+/* As it was begun; 0 where the host must go. */
+static int restore_session(void) {
+  if (it.listed > LISTED_MAX) return 0;
+  forgive();
+  if (it.plugin_open[1]) life_same_result("unload at the end", life_unload(1), NXMEM_OK);
+  if (!it.plugin_open[0]) life_same_result("load at the end", life_load(0), NXMEM_OK);
+  return 1;
 }
 
 /* Where there is a leak checker; not at each input, for it stops the world. */
@@ -222,11 +213,9 @@ static void end(void) {
   close_all();
   life_check();
   life_expect(it.pins_out == 0, "at the end something is pinned");
-  const int kept = (it.header.mode & LIFE_FRESH) == 0;
   session *s = &sessions[it.header.mode & KEEPABLE];
-  if (kept && it.plugin_open[1] && it.module.references > 1) (void)life_unload(1);
-  if (kept) s->there = is_clean();
-  if (kept && s->there)
+  s->there = !it.rules->loads && restore_session();
+  if (s->there)
     s->left = it;
   else
     unload_all();

@@ -23,8 +23,10 @@ enum {
   LIFE_ALLOCATORS = 4,
   LIFE_BLOCKS = 24,
   LIFE_PREFIXES = 6,
+  LIFE_BYTES = 24,
   LIFE_FACTORIES = 4,
-  LIFE_PLUGINS = 2,
+  LIFE_PLUGINS = 2, /* handles that an input may have */
+  LIFE_BASE = 2,    /* one that it has not: keeps the module from going, where the input is not about loads */
   LIFE_KEPT = 1024,
   LIFE_DEPTH = 4,
   LIFE_STEPS = 256,
@@ -47,7 +49,8 @@ typedef struct life_record {
 typedef struct life_rules {
   const uint8_t *ops; /* operations by number, as often as they shall come */
   uint32_t op_count;
-  int honest_tables; /* tables, addresses and numbers are honest; only queued releases are not */
+  int honest_tables; /* tables are honest: nothing stands in the way of what comes behind them */
+  int loads;         /* each input has a host and a load of its own; else those of the inputs before it */
 } life_rules;
 
 typedef struct life_header {
@@ -57,13 +60,12 @@ typedef struct life_header {
 } life_header;
 
 enum {
-  LIFE_FRESH = 1,        /* a host and a load of this input's own; else those kept from the one before */
+  LIFE_HOSTILE_LOAD = 1, /* negotiation and enumeration answer from the input */
   LIFE_DIRECT = 2,       /* the direct fetch */
   LIFE_TRUSTED = 4,      /* addresses are not looked at */
   LIFE_OLD = 8,          /* a host of minor 0 */
   LIFE_NO_HOOK = 16,     /* no reclaim hook */
-  LIFE_UNMAP = 32,       /* nobody else has the library open: it is really unmapped */
-  LIFE_HOSTILE_LOAD = 64 /* negotiation and enumeration answer from the input */
+  LIFE_UNMAP = 32        /* nobody else has the library open: it is really unmapped */
 };
 
 /* ---- The model --------------------------------------------------------------------------------------------------- */
@@ -113,7 +115,15 @@ typedef struct life_block {
   uint64_t id, bytes, align, address, owned, mapped, ticket;
   uint32_t owner, pins;
   int met, indexed;
+  uint16_t maps[LIFE_BYTES]; /* how often it maps each */
 } life_block;
+
+/* What a prefix owns, for as long as it or a mapping of it is there. */
+typedef struct life_bytes {
+  uint64_t charged, users;
+  uint32_t owner;
+  int kept;
+} life_bytes;
 
 typedef enum life_prefix_state {
   PREFIX_NONE,
@@ -126,8 +136,8 @@ typedef enum life_prefix_state {
 typedef struct life_prefix {
   life_prefix_state state;
   nxmem_prefix handle;
-  uint32_t owner, pins;
-  uint64_t held, leaving, charged, bytes, physical, mapped, number, address;
+  uint32_t owner, pins, own; /* in life.bytes */
+  uint64_t held, leaving, bytes, physical, mapped, number, address;
 } life_prefix;
 
 typedef enum life_module_state {
@@ -143,6 +153,7 @@ typedef struct life_factory {
   void *name;
   NxmemDeviceId device;
   uint32_t owed; /* releases */
+  int debt;      /* owned, without a release: counted when the others are released */
 } life_factory;
 
 typedef struct life_module {
@@ -188,7 +199,6 @@ typedef struct life_frame {
   int completed, released, handing_back, refuse_pin;
   uint64_t offset, size, align;
   uint32_t group[LIFE_GROUP], count, mapped, kept, touched;
-  int charges;
   uint64_t out, required;
   NxmemUnloadReport report; /* what the plugin said of itself */
   uint64_t tally[5];        /* what the host held then */
@@ -206,16 +216,16 @@ typedef struct life {
   nxmem_host host;
   uint64_t open_plugins, violations, refused, unpaid, forced, strays;
   uint32_t last_reason;
-  nxmem_plugin plugins[LIFE_PLUGINS];
-  int plugin_open[LIFE_PLUGINS];
+  nxmem_plugin plugins[LIFE_PLUGINS + 1];
+  int plugin_open[LIFE_PLUGINS + 1];
   life_module module;
   life_factory factories[LIFE_FACTORIES];
   life_allocator allocators[LIFE_ALLOCATORS];
   life_block blocks[LIFE_BLOCKS];
   life_prefix prefixes[LIFE_PREFIXES];
-  life_range kept[LIFE_KEPT];
-  uint32_t kept_count;
-  uint64_t listed; /* in quarantine */
+  life_bytes bytes[LIFE_BYTES];
+  uint32_t kept_count; /* in life_kept */
+  uint64_t listed;     /* in quarantine */
   life_quarantined last_listed;
   uint64_t pins_out, next_address, next_number;
   uint32_t depth, steps;
@@ -226,7 +236,8 @@ typedef struct life {
 } life;
 
 extern life it;
-extern const fuzz_slots *life_own; /* the library's slots */
+extern life_range life_kept[LIFE_KEPT]; /* addresses that the plugin kept, without a record */
+extern const fuzz_slots *life_own;      /* the library's slots */
 
 /* The input as one life from begin to end. */
 void life_run(const life_rules *rules, const uint8_t *data, size_t size);
@@ -261,6 +272,8 @@ void life_list(uint64_t address, uint64_t bytes, uint64_t owned, uint64_t mapped
 void life_quarantine(life_block *b, uint64_t residual, uint32_t status, uint32_t reason);
 void life_finish(life_block *b, int gone, uint64_t unmapped, uint64_t residual, uint32_t status);
 void life_settle_share(life_allocator *a);
+void life_leave_bytes(uint32_t which, int kept); /* one user less */
+void life_drop_maps(life_block *b, int kept);
 uint64_t life_prefixes_of(const life_allocator *a);
 life_allocator *life_owner(const life_block *b);
 life_block *life_block_of(uint64_t id);
@@ -341,6 +354,7 @@ nxmem_result life_load(uint32_t which);
 nxmem_result life_unload(uint32_t which);
 nxmem_result life_destroy(uint32_t which);
 uint64_t life_tally_allocations(void);
+void life_count_debts(uint32_t below);
 
 /* The hooks of each file. */
 NxmemStatus life_negotiate(const fuzz_slots *own, const NxmemNegotiateRequest *request,

@@ -140,6 +140,7 @@ NxmemStatus life_query_unload(NxmemUnloadReport *report_out) {
   life_expect(report_out->struct_size == sizeof *report_out && report_out->live_views == LIFE_UNWRITTEN,
               "unload report: not prepared");
   life_expect(f->settles++ == 0, "unload: asked twice");
+  if (f->kind == CALL_LOAD) life_count_debts(LIFE_FACTORIES);
   take_tally(f->tally);
   it.module.state = f->kind == CALL_LOAD ? MODULE_LOADING : MODULE_UNLOADING;
   const life_record answer = life_take_answer();

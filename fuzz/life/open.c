@@ -420,7 +420,9 @@ static void forget_quarantined(const life_allocator *a) {
   }
   for (uint32_t i = 0; i < LIFE_PREFIXES; i++) {
     life_prefix *p = &it.prefixes[i];
-    if (p->state == PREFIX_QUARANTINED && &it.allocators[p->owner] == a) p->state = PREFIX_GONE;
+    if (p->state != PREFIX_QUARANTINED || &it.allocators[p->owner] != a) continue;
+    p->state = PREFIX_GONE;
+    life_leave_bytes(p->own, 0);
   }
 }
 

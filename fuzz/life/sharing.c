@@ -29,11 +29,17 @@ static void quarantine(life_prefix *p, uint64_t bytes, uint32_t status, uint32_t
 static void keep(life_prefix *p, uint32_t status) {
   if (p->state != PREFIX_LIVE) return;
   p->state = PREFIX_QUARANTINED;
+  it.bytes[p->own].kept = 1;
   quarantine(p, p->bytes, status, NXMEM_REASON_NONE);
 }
 
+static void end_prefix(life_prefix *p) {
+  p->state = PREFIX_GONE;
+  life_leave_bytes(p->own, 0);
+}
+
 static void leave(life_prefix *p) {
-  if (p->state == PREFIX_LIVE && p->pins == 1 && p->held + p->leaving == 0) p->state = PREFIX_GONE;
+  if (p->state == PREFIX_LIVE && p->pins == 1 && p->held + p->leaving == 0) end_prefix(p);
   p->pins--;
 }
 
@@ -72,7 +78,7 @@ static void end_release(life_frame *f, life_prefix *p, uint32_t code) {
   p->leaving--;
   if (f->kind == CALL_CLOSE) {
     if (!gone) keep(p, code);
-    if (gone && p->held + p->leaving == 0) p->state = PREFIX_GONE;
+    if (gone && p->held + p->leaving == 0) end_prefix(p);
     return;
   }
   f->result = gone ? NXMEM_OK : kept ? NXMEM_ERR_QUARANTINED : NXMEM_ERR_PLUGIN;
@@ -216,6 +222,12 @@ static nxmem_result expect_create(const life_allocator *a, uint64_t bytes) {
   return has(a, SLOT_CREATE) && has(a, SLOT_RELEASE) ? NXMEM_OK : NXMEM_ERR_UNSUPPORTED_CAPABILITY;
 }
 
+static int place_for_bytes(uint32_t *which) {
+  for (*which = 0; *which < LIFE_BYTES; (*which)++)
+    if (it.bytes[*which].users == 0) return 1;
+  return 0;
+}
+
 static life_prefix *place(void) {
   for (uint32_t i = 0; i < LIFE_PREFIXES; i++)
     if (it.prefixes[i].state == PREFIX_NONE || it.prefixes[i].state == PREFIX_GONE) return &it.prefixes[i];
@@ -225,7 +237,8 @@ static life_prefix *place(void) {
 void life_op_prefix_create(const life_record *op) {
   life_allocator *a = &it.allocators[op->a % LIFE_ALLOCATORS];
   life_prefix *p = place();
-  if (p == NULL) return;
+  uint32_t own;
+  if (p == NULL || !place_for_bytes(&own)) return;
   const uint64_t bytes = life_size(op);
   const nxmem_prefix stale = p->handle;
   life_frame *f = life_push(CALL_MAKE);
@@ -237,6 +250,8 @@ void life_op_prefix_create(const life_record *op) {
   memset(p, 0, sizeof *p);
   p->state = asked ? PREFIX_MAKING : PREFIX_GONE;
   p->owner = (uint32_t)(a - it.allocators);
+  p->own = own;
+  it.bytes[own] = (life_bytes){.users = 1, .owner = p->owner};
   a->inside += (uint64_t)asked;
   nxmem_prefix made = {0};
   const nxmem_result found = nxmem_prefix_create(a->handle, bytes, &made, NULL);
@@ -245,6 +260,7 @@ void life_op_prefix_create(const life_record *op) {
   life_expect(f->handing_back == f->released, "create prefix: what was refused was not handed back, or was");
   p->state = found == NXMEM_OK ? PREFIX_LIVE : PREFIX_GONE;
   p->held = found == NXMEM_OK;
+  if (found != NXMEM_OK) life_leave_bytes(own, 0);
   p->handle = found == NXMEM_OK ? made : stale;
   life_pop();
 }
@@ -326,15 +342,18 @@ static uint32_t judge_info(const life_frame *f, const NxmemSharedPrefixCommitInf
   return fits ? NXMEM_REASON_NONE : NXMEM_REASON_TOTAL_TOO_LARGE;
 }
 
+/* Once; where nothing else maps it, an earlier commit may have come to nothing, and then it is as if for the first time. */
 static uint32_t charge(life_frame *f, life_block *b, const NxmemSharedPrefixCommitInfo *i) {
-  life_prefix *p = f->prefix;
+  life_bytes *own = &it.bytes[f->prefix->own];
   const uint32_t reason = judge_info(f, i);
   if (reason != NXMEM_REASON_NONE) return reason;
-  const uint64_t owned = p->charged == 0 ? i->additional_owned_bytes : 0;
-  if (owned != i->additional_owned_bytes) life_violation(NXMEM_REASON_MORE_THAN_POSSIBLE);
-  if (p->charged == 0) p->charged = owned;
-  f->charges |= owned != 0;
-  life_expect(life_move(b, b->owned + owned, b->mapped + i->newly_mapped_bytes), "harness: judged and not charged");
+  const int first = own->charged == 0 || own->users == 2;
+  if (!first && i->additional_owned_bytes != 0) life_violation(NXMEM_REASON_MORE_THAN_POSSIBLE);
+  if (first && i->additional_owned_bytes > own->charged) {
+    f->a->owned += i->additional_owned_bytes - own->charged;
+    own->charged = i->additional_owned_bytes;
+  }
+  life_expect(life_move(b, b->owned, b->mapped + i->newly_mapped_bytes), "harness: judged and not charged");
   return NXMEM_REASON_NONE;
 }
 
@@ -353,7 +372,12 @@ static void settle_commit(life_frame *f, life_block *b, uint32_t code, const Nxm
     return;
   }
   const int doubtful = code == NXMEM_STATUS_OK || code == NXMEM_STATUS_RELEASE_QUARANTINED;
-  if (doubtful) charge_unknown(f, b);
+  if (doubtful) {
+    charge_unknown(f, b);
+  } else {
+    b->maps[f->prefix->own]--;
+    life_leave_bytes(f->prefix->own, 0);
+  }
   f->touched = f->mapped + (uint32_t)doubtful;
   f->result = code == NXMEM_STATUS_OK ? NXMEM_ERR_CONTRACT : NXMEM_ERR_PLUGIN;
 }
@@ -369,10 +393,13 @@ NxmemStatus life_commit_shared_prefix(void *ctx, const NxmemSharedPrefixCommitRe
   life_check_allocation(f->a, b, &r->allocation);
   for (uint32_t i = 0; f->mapped == 0 && i < f->count; i++) member(f, i)->state = BLOCK_RELEASING;
   f->calls++;
+  life_bytes *own = &it.bytes[f->prefix->own];
+  own->users++; /* before the plugin is asked */
+  b->maps[f->prefix->own]++;
   const life_record answer = life_take_answer();
   life_nest(&answer);
   const NxmemStatus status = life_status(&answer);
-  out->additional_owned_bytes = life_number(answer.b, f->prefix->charged == 0 ? f->prefix->bytes : 0, &answer);
+  out->additional_owned_bytes = life_number(answer.b, own->charged == 0 ? f->prefix->bytes : 0, &answer);
   out->newly_mapped_bytes = life_number(answer.c, f->prefix->bytes, &answer);
   out->granules = life_number(answer.d, 1, &answer);
   const NxmemSharedPrefixCommitInfo info = *out;
@@ -403,7 +430,6 @@ static nxmem_group_outcome conclude(life_frame *f) {
   for (uint32_t i = all ? 0 : f->touched; i < f->count; i++) member(f, i)->state = BLOCK_LIVE;
   if (all) return NXMEM_GROUP_SHARED;
   life_expect(f->rolled == f->touched, "commit prefix: not all that map it were released");
-  if (f->charges) f->prefix->charged = 0;
   return f->kept != 0 ? NXMEM_GROUP_QUARANTINED : NXMEM_GROUP_PRIVATE;
 }
 

@@ -1,11 +1,11 @@
-"""Seeds of the targets lifecycle and deferred: a header, then operations and answers of 16 bytes each (life/life.h)."""
+"""Seeds of the targets lifecycle, deferred and load: a header, then operations and answers of 16 bytes each (life/life.h)."""
 import itertools
 import pathlib
 import re
 import struct
 
 FUZZ = pathlib.Path(__file__).resolve().parents[1]
-FRESH, DIRECT, TRUSTED, OLD, NO_HOOK, UNMAP, HOSTILE = (1 << bit for bit in range(7))
+HOSTILE, DIRECT, TRUSTED, OLD, NO_HOOK, UNMAP = (1 << bit for bit in range(6))
 UNWRITTEN = 2**64 - 1
 
 
@@ -134,7 +134,6 @@ def inside_slots():
         yield f"inside_close_{name}", Script("lifecycle").open().allocate(b=0).do(
             "close", {"a": ONE}, op, {"a": ONE}, op, b=1)
         yield f"inside_reclaim_{name}", Script("lifecycle").open().do("reclaim", {"a": ONE}, op, {}, x=99, d=4, y=1000)
-        yield f"inside_load_{name}", Script("lifecycle", FRESH | HOSTILE).do("load", {"a": ONE}, op, {}, {}, {}, a=0)
 
 
 def pages():
@@ -181,31 +180,36 @@ def tables():
             yield f"table_{hostile}_{kind}_{x}", s.allocate(b=0).do("enqueue", {}, b=0).do("close", {}, {}, b=1)
     yield "table_direct", Script("lifecycle", DIRECT).do("open", {"c": 0xF0, "x": 1}).do("open", {"c": 0xB0, "d": 1})
     yield "unknown_mechanism", Script("lifecycle").do("open", b=0xF0).do("open", b=0x70).do("open", c=0xE0, y=1 << 40)
-    yield "required", Script("lifecycle", FRESH, 1).do("open", {}, c=0xC0, x=31).do("open", {}, a=1, c=0xC0, x=1)
 
 
 def loads():
-    for mode in (FRESH, FRESH | UNMAP, FRESH | OLD, FRESH | DIRECT):
-        s = Script("lifecycle", mode).open().allocate(b=0).do("unload", {}).do("close", {}, {}, b=1)
+    for mode in (0, UNMAP, OLD, DIRECT, UNMAP | NO_HOOK):
+        s = Script("load", mode).open().allocate(b=0).do("unload", {}).do("close", {}, {}, b=1)
         yield f"load_{mode}", s.do("load", a=1).do("unload", {}).do("unload", {}, a=1).do("load", {}, {}).open()
     for field in range(9):
-        yield f"answer_{field}", Script("lifecycle", FRESH | HOSTILE).do(
+        yield f"answer_{field}", Script("load", HOSTILE).do(
             "load", {"d": 0x80 + field - 0x80 % 9, "x": 2, "y": 1 << 40}, {}).do("load", {}, {"x": 2}, {}, {}, {})
     for kind, place in itertools.product(range(16), (0, 1, 2)):
         entries = [{"c": 0x80, "d": kind, "x": 7, "y": 0xFFC3} if i == place else {} for i in range(3)]
-        yield f"factory_{kind}_{place}", Script("lifecycle", FRESH | HOSTILE).do("load", {}, {"x": 2}, *entries).open(b=place)
+        yield f"factory_{kind}_{place}", Script("load", HOSTILE).do("load", {}, {"x": 2}, *entries).open(b=place)
     for kind in range(8, 16):
-        yield f"count_{kind}", Script("lifecycle", FRESH | HOSTILE).do("load", {}, {"x": 2, "b": kind, "y": 1}, {}, {}, {})
+        yield f"count_{kind}", Script("load", HOSTILE).do("load", {}, {"x": 2, "b": kind, "y": 1}, {}, {}, {})
     for status in FAILS.values():
-        yield f"load_status_{status}", Script("lifecycle", FRESH | HOSTILE).do("load", {"a": status}, {}).do(
+        yield f"load_status_{status}", Script("load", HOSTILE).do("load", {"a": status}, {}).do(
             "load", {}, {"a": status, "x": 2}, {}, {}, {})
+    for name in ("unload", "load", "destroy", "open", "end_host"):
+        op = Script("load").nested(name, a=1)
+        yield f"inside_load_{name}", Script("load", HOSTILE).do("load", {"a": ONE}, op, {"a": ONE}, op, {}, {}, a=0)
+        yield f"inside_unload_{name}", Script("load", UNMAP).do("unload", {"a": ONE}, op, {"a": ONE}, op)
+    yield "offers_less", Script("load", 0, 1).do("open", {}, c=0xC0, x=31).do("open", {}, a=1, c=0xC0, x=1)
     for axis, kind in itertools.product(range(6), (9, 14)):
-        s = Script("lifecycle", FRESH).do("unload", {"c": 0xC0 + axis, "b": kind, "x": 3}).do("unload", {"a": 10})
+        s = Script("load", UNMAP).do("unload", {"c": 0xC0 + axis, "b": kind, "x": 3}).do("unload", {"a": 10})
         yield f"report_{axis}_{kind}", s.do("destroy", {"c": 0xC0 + axis, "b": kind, "x": 3}).do("load").do("unload", {})
 
 
 def seeds():
     for target, groups in (("lifecycle", (everyday("lifecycle"), addresses(), releases(), inside_slots(), pages(), prefixes(),
-                                          reclaims(), tables(), loads())), ("deferred", (everyday("deferred"), queued()))):
+                                          reclaims(), tables())), ("deferred", (everyday("deferred"), queued())),
+                           ("load", (loads(),))):
         for name, script in itertools.chain(*groups):
             yield target, name, script.bytes

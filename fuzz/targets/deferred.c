@@ -11,7 +11,7 @@
 static const uint8_t ops[] = {OP_OPEN,     OP_ALLOCATE, OP_ENQUEUE, OP_COMPLETE, OP_ENQUEUE, OP_COMPLETE,
                               OP_COMPLETE, OP_DRAIN,    OP_CLOSE,   OP_PENDING,  OP_RELEASE, OP_ALLOCATE};
 
-static const life_rules rules = {ops, sizeof ops, 1};
+static const life_rules rules = {.ops = ops, .op_count = sizeof ops, .honest_tables = 1};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   life_run(&rules, data, size);

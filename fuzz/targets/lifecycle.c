@@ -17,7 +17,7 @@ static const uint8_t ops[] = {OP_OPEN,          OP_ALLOCATE,      OP_ALLOCATE,  
                               OP_PREFIX_COMMIT, OP_RECLAIM,       OP_LOAD,           OP_UNLOAD,
                               OP_DESTROY,       OP_END_HOST};
 
-static const life_rules rules = {ops, sizeof ops, 0};
+static const life_rules rules = {.ops = ops, .op_count = sizeof ops};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   life_run(&rules, data, size);
