@@ -111,7 +111,6 @@ static uint32_t open_driver(nx_engine *engine, int *owed, char why[200]) {
 static void publish(nx_engine *engine) {
   nx_books *books = engine->books;
   nx_add(&books->reserved_bytes, engine->bytes);
-  atomic_store(&books->granule_bytes, engine->device.granule);
   nx_add(&nx_the_report.allocators, 1u);
 }
 
@@ -144,6 +143,7 @@ uint32_t nx_engine_open(const nx_vmm_offer *offer, nx_books *books, nx_engine **
   }
   /* A device that was lost and forgotten may have come back. */
   atomic_store(&books->device_lost, (uint64_t)nx_device_is_lost(&engine->device));
+  atomic_store(&books->granule_bytes, engine->device.granule);
   nx_add(&books->opened, 1u);
   return status;
 }
