@@ -101,6 +101,6 @@ static const nx_fault rows[] = {
     ROW("bad-utf8-name", utf8_row),
     ROW("control-name", control_row),
     ROW("unterminated-name", unterminated_row),
-    {.name = "wild-factory", .listings = none, .listing_count = 0u, .edit_entries = point_nowhere},
+    {.name = "wild-factory", .listings = none, .listing_count = 0u, .edit_entries = point_nowhere, .edited = 1u},
 };
 const nx_fault_group nx_factory_faults = NX_GROUP(rows);

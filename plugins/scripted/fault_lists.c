@@ -72,11 +72,11 @@ static NxmemStatus count_none(const NxmemAllocatorFactoryVtable **entries, uint6
 
 static const nx_fault rows[] = {
     {.name = "enumerate-error", .listings = two_names, .listing_count = 2u, .edit_entries = fail_after_writing},
-    {.name = "too-many", .edit_entries = fill_and_claim_more},
+    {.name = "too-many", .edit_entries = fill_and_claim_more, .edited = ROOM},
     {.name = "count-endless", .edit_entries = count_endless},
     {.name = "count-none", .edit_entries = count_none},
-    {.name = "listed-twice", .edit_entries = repeat_first},
-    {.name = "null-entry", .edit_entries = add_null},
+    {.name = "listed-twice", .edit_entries = repeat_first, .edited = 2u},
+    {.name = "null-entry", .edit_entries = add_null, .edited = 2u},
     {.name = "entry-beyond-count", .listings = two_names, .listing_count = 2u, .edit_entries = count_one},
     {.name = "same-name", .listings = one_name, .listing_count = 2u},
     {.name = "same-name-other-device", .listings = two_devices, .listing_count = 2u}, /* legal: one name per device */

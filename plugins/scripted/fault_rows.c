@@ -23,13 +23,13 @@ NxmemStatus nx_fault_negotiate(const nx_fault *fault, const NxmemNegotiateReques
 
 NxmemStatus nx_fault_enumerate(const nx_fault *fault, const NxmemAllocatorFactoryVtable **out_factories,
                                uint64_t max_factories, uint64_t *out_count) {
-  enum { ROOM = 64 }; /* what every host offers; some edits fill it */
   nx_count(NX_PROBE_ENUMERATE_CALLS);
-  const NxmemStatus checked = nx_check_enumerate(out_factories, max_factories, ROOM, out_count);
-  if (checked.code != NXMEM_STATUS_OK) return checked;
   const nx_listing honest = nx_list(&nx_eager);
   const nx_listing *listings = fault->listings == NULL ? &honest : fault->listings;
   const uint64_t count = fault->listings == NULL ? 1u : fault->listing_count;
+  const uint64_t room = fault->edited > count ? fault->edited : count;
+  const NxmemStatus checked = nx_check_enumerate(out_factories, max_factories, room, out_count);
+  if (checked.code != NXMEM_STATUS_OK) return checked;
   for (uint64_t i = 0u; i < count; i++) {
     out_factories[i] = nx_publish(&listings[i]);
     if (out_factories[i] == NULL) return nx_status(NXMEM_STATUS_OUT_OF_MEMORY, "factories");

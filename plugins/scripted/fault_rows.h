@@ -20,6 +20,7 @@ typedef struct nx_fault {
   const nx_listing *listings;
   uint64_t listing_count;
   NxmemStatus (*edit_entries)(const NxmemAllocatorFactoryVtable **entries, uint64_t *count);
+  uint64_t edited; /* entries that the edit needs room for, where that is more than the factories are */
 
   /* Instead of the honest report. */
   NxmemStatus (*report)(NxmemUnloadReport *report_out);

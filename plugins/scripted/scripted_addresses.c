@@ -49,7 +49,10 @@ static NxmemStatus allocate_over(void *ctx, const NxmemAllocRequest *request, Nx
   uint32_t code = NXMEM_STATUS_OK;
   const int there = owner_of_live != NULL && nx_block_peek(owner_of_live, &live);
   uint8_t *ptr = there && (uintptr_t)live.ptr % request->align == 0u ? place(&live, request) : NULL;
-  if (ptr != NULL) return told(nx_block_claim(ctx, request, ptr, &code), code, result_out);
+  if (ptr != NULL) {
+    nx_block *block = nx_block_claim(ctx, request, ptr, &code);
+    return told(block, code, result_out);
+  }
   nx_uncount(NX_PROBE_ALLOCATE_CALLS); /* the honest slot counts this call again */
   return nx_allocate(ctx, request, result_out);
 }
@@ -93,8 +96,10 @@ static NxmemStatus allocate_kept(void *ctx, const NxmemAllocRequest *request, Nx
   if (begun.code != NXMEM_STATUS_OK) return begun;
   const NxmemAllocation *kept = ((nx_allocator *)ctx)->state;
   uint32_t code = NXMEM_STATUS_OK;
-  if (kept != NULL && (uintptr_t)kept->ptr % request->align == 0u)
-    return told(nx_block_claim(ctx, request, kept->ptr, &code), code, result_out);
+  if (kept != NULL && (uintptr_t)kept->ptr % request->align == 0u) {
+    nx_block *block = nx_block_claim(ctx, request, kept->ptr, &code);
+    return told(block, code, result_out);
+  }
   nx_uncount(NX_PROBE_ALLOCATE_CALLS);
   return nx_allocate(ctx, request, result_out);
 }

@@ -255,7 +255,7 @@ static void start_locked(nx_allocator *allocator, const nx_mechanism *row, Nxmem
   allocator->device = device;
   allocator->host_minor = request->abi_minor;
   allocator->callbacks = request->callbacks;
-  allocator->host_ctx = request->callbacks == NULL ? NULL : request->callbacks->host_ctx;
+  allocator->host_ctx = nx_host_ctx_of(request->callbacks);
   allocator->references = row->stateless ? 0u : 1u;
   atomic_store(&allocator->turns, 0u);
   allocator->spare_backing = (NxmemVirtualBackingVtable){.struct_size = NX_BACKING_BYTES,

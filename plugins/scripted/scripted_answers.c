@@ -35,7 +35,8 @@ static NxmemStatus allocate_misaligned(void *ctx, const NxmemAllocRequest *reque
   const NxmemStatus begun = nx_begin_allocate(ctx, request, result_out);
   if (begun.code != NXMEM_STATUS_OK) return begun;
   uint32_t code = NXMEM_STATUS_OK;
-  return answer(nx_block_new(ctx, request, 1u, &code), code, request->bytes, result_out);
+  const nx_block *block = nx_block_new(ctx, request, 1u, &code);
+  return answer(block, code, request->bytes, result_out);
 }
 
 /* The last aligned address there is. It wraps where bytes are more than the alignment. */
@@ -44,14 +45,16 @@ static NxmemStatus allocate_wrapping(void *ctx, const NxmemAllocRequest *request
   if (begun.code != NXMEM_STATUS_OK) return begun;
   uint32_t code = NXMEM_STATUS_OK;
   uint8_t *last = (uint8_t *)(uintptr_t)(UINT64_MAX - (request->align - 1u));
-  return answer(nx_block_claim(ctx, request, last, &code), code, request->bytes, result_out);
+  const nx_block *block = nx_block_claim(ctx, request, last, &code);
+  return answer(block, code, request->bytes, result_out);
 }
 
 static NxmemStatus allocate_huge(void *ctx, const NxmemAllocRequest *request, NxmemAllocResult *result_out) {
   const NxmemStatus begun = nx_begin_allocate(ctx, request, result_out);
   if (begun.code != NXMEM_STATUS_OK) return begun;
   uint32_t code = NXMEM_STATUS_OK;
-  return answer(nx_block_new(ctx, request, 0u, &code), code, UINT64_MAX, result_out);
+  const nx_block *block = nx_block_new(ctx, request, 0u, &code);
+  return answer(block, code, UINT64_MAX, result_out);
 }
 
 /* While any block of the allocator is live, its address once more. */
@@ -61,7 +64,8 @@ static NxmemStatus allocate_same(void *ctx, const NxmemAllocRequest *request, Nx
   const NxmemStatus begun = nx_begin_allocate(ctx, request, result_out);
   if (begun.code != NXMEM_STATUS_OK) return begun;
   uint32_t code = NXMEM_STATUS_OK;
-  return answer(nx_block_claim(ctx, request, taken.ptr, &code), code, request->bytes, result_out);
+  const nx_block *block = nx_block_claim(ctx, request, taken.ptr, &code);
+  return answer(block, code, request->bytes, result_out);
 }
 
 /* ---- Deallocate ------------------------------------------------------------------------------------------------- */

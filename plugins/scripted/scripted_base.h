@@ -220,6 +220,11 @@ const NxmemAllocatorFactoryVtable *nx_publish(const nx_listing *listing);
 /* The honest listing of a row. */
 nx_listing nx_list(const nx_mechanism *row);
 
+/* What a host's table has, within the size that it declares; NULL and 0 of none. */
+void *nx_host_ctx_of(const NxmemHostCallbacks *host);
+int nx_takes_reclaims(const NxmemHostCallbacks *host);
+int nx_takes_completions(const NxmemHostCallbacks *host);
+
 /* The honest exports. */
 NxmemStatus nx_negotiate(uint64_t capability_flags, const NxmemNegotiateRequest *request,
                          NxmemNegotiateResponse *response);

@@ -19,8 +19,7 @@ static NxmemStatus deallocate_calling(void *ctx, const NxmemAllocation *allocati
   if (done.code != NXMEM_STATUS_OK) return done;
   const nx_allocator *allocator = ctx;
   const NxmemReleaseCompletion completion = nx_strange_completion(allocator, allocation->allocation_id);
-  if (allocator->callbacks != NULL)
-    (void)nx_call_completed(allocator->callbacks, allocator->callbacks->host_ctx, &completion);
+  (void)nx_call_completed(allocator->callbacks, nx_host_ctx_of(allocator->callbacks), &completion);
   return done;
 }
 
@@ -48,8 +47,7 @@ static void call_after_drop(nx_allocator *allocator) {
   if (nx_turn(allocator) != 0u) return;
   const NxmemReleaseCompletion completion = nx_strange_completion(allocator, 1u);
   (void)nx_ask_for_memory(allocator, 4096u, NULL);
-  if (allocator->callbacks != NULL)
-    (void)nx_call_completed(allocator->callbacks, allocator->callbacks->host_ctx, &completion);
+  (void)nx_call_completed(allocator->callbacks, nx_host_ctx_of(allocator->callbacks), &completion);
 }
 
 static const nx_mechanism rows[] = {

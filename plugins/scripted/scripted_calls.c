@@ -2,16 +2,30 @@
  * scripted_calls.c: how a row calls into the host.
  *
  * Attackers: none here; what is passed may be anything.
- * Promise: every call is counted with the host's answer; without a callback to call nothing happens.
+ * Promise: every call is counted with the host's answer; without a callback to call, or with a table too short for it,
+ * nothing happens.
  */
 #include "scripted_calls.h"
 
+#include <stddef.h>
+
 #define NO_SUCH_TICKET 0x7E57u
+
+/* A slot is there where the table that the host declares reaches to its end. */
+#define HAS(host, slot) \
+  ((host) != NULL && (host)->struct_size >= offsetof(NxmemHostCallbacks, slot) + sizeof((host)->slot))
+
+void *nx_host_ctx_of(const NxmemHostCallbacks *host) { return HAS(host, host_ctx) ? host->host_ctx : NULL; }
+int nx_takes_reclaims(const NxmemHostCallbacks *host) {
+  return HAS(host, request_reclaim) && host->request_reclaim != NULL;
+}
+int nx_takes_completions(const NxmemHostCallbacks *host) {
+  return HAS(host, release_completed) && host->release_completed != NULL;
+}
 
 NxmemStatus nx_call_reclaim(const NxmemHostCallbacks *host, void *host_ctx, const NxmemReclaimRequest *request,
                             uint64_t *reclaimed_out) {
-  if (host == NULL || host->request_reclaim == NULL)
-    return nx_status(NXMEM_STATUS_UNSUPPORTED_CAPABILITY, "nobody to ask");
+  if (!nx_takes_reclaims(host)) return nx_status(NXMEM_STATUS_UNSUPPORTED_CAPABILITY, "nobody to ask");
   nx_count(NX_PROBE_RECLAIM_CALLS);
   const NxmemStatus status = host->request_reclaim(host_ctx, request, reclaimed_out);
   nx_note(NX_PROBE_RECLAIM_STATUS, status.code);
@@ -22,8 +36,7 @@ NxmemStatus nx_call_reclaim(const NxmemHostCallbacks *host, void *host_ctx, cons
 
 NxmemStatus nx_call_completed(const NxmemHostCallbacks *host, void *host_ctx,
                               const NxmemReleaseCompletion *completion) {
-  if (host == NULL || host->release_completed == NULL)
-    return nx_status(NXMEM_STATUS_UNSUPPORTED_CAPABILITY, "nobody to tell");
+  if (!nx_takes_completions(host)) return nx_status(NXMEM_STATUS_UNSUPPORTED_CAPABILITY, "nobody to tell");
   nx_count(NX_PROBE_COMPLETION_CALLS);
   const NxmemStatus status = host->release_completed(host_ctx, completion);
   nx_note(NX_PROBE_COMPLETION_STATUS, status.code);
@@ -39,7 +52,7 @@ NxmemStatus nx_ask_for_memory(const nx_allocator *allocator, uint64_t bytes, uin
   const NxmemHostCallbacks *host = allocator->callbacks;
   const NxmemReclaimRequest request = nx_reclaim_request(allocator, bytes);
   uint64_t reclaimed = UINT64_MAX;
-  const NxmemStatus status = nx_call_reclaim(host, host == NULL ? NULL : host->host_ctx, &request, &reclaimed);
+  const NxmemStatus status = nx_call_reclaim(host, nx_host_ctx_of(host), &request, &reclaimed);
   if (reclaimed_out != NULL) *reclaimed_out = reclaimed == UINT64_MAX ? 0u : reclaimed;
   return status;
 }

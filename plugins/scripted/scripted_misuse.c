@@ -135,6 +135,15 @@ static void ask_without_out(nx_allocator *allocator, uint64_t bytes) {
   const NxmemReclaimRequest request = nx_reclaim_request(allocator, bytes);
   (void)nx_call_reclaim(allocator->callbacks, allocator->host_ctx, &request, NULL);
 }
+/* Without a look at how long the host's table is. */
+static void ask_unsized(nx_allocator *allocator, uint64_t bytes) {
+  const NxmemReclaimRequest request = nx_reclaim_request(allocator, bytes);
+  uint64_t reclaimed = UINT64_MAX;
+  nx_count(NX_PROBE_RECLAIM_CALLS);
+  const NxmemHostCallbacks *host = allocator->callbacks;
+  const NxmemStatus status = host->request_reclaim(host->host_ctx, &request, &reclaimed);
+  if (status.code == NXMEM_STATUS_OK) nx_count(NX_PROBE_RECLAIMS_ACCEPTED);
+}
 
 ALLOCATE(ask_short)
 ALLOCATE(ask_lying)
@@ -146,6 +155,7 @@ ALLOCATE(ask_other_mechanism)
 ALLOCATE(ask_huge)
 ALLOCATE(ask_for_zero)
 ALLOCATE(ask_without_out)
+ALLOCATE(ask_unsized)
 
 /* ---- The table itself ------------------------------------------------------------------------------------------- */
 
@@ -183,6 +193,7 @@ SPOIL(ask_other_mechanism)
 SPOIL(ask_huge)
 SPOIL(ask_for_zero)
 SPOIL(ask_without_out)
+SPOIL(ask_unsized)
 SPOIL(write_table)
 SPOIL(unprotect_table)
 
@@ -202,6 +213,7 @@ static const nx_mechanism rows[] = {
     ROW("reclaim-huge", ask_huge),
     ROW("reclaim-zero", ask_for_zero),
     ROW("reclaim-without-out", ask_without_out),
+    ROW("ignores-callback-size", ask_unsized),
     ROW("writes-callbacks", write_table),
     ROW("unprotects-callbacks", unprotect_table),
 };

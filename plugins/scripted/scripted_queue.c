@@ -91,13 +91,9 @@ int nx_queue_peek(nx_allocator *allocator, NxmemReleaseCompletion *completion_ou
   return oldest != NULL;
 }
 
-static int takes_completions(const nx_allocator *allocator) {
-  return allocator->callbacks != NULL && allocator->callbacks->release_completed != NULL;
-}
-
 NxmemStatus nx_tell(const nx_allocator *allocator, const NxmemReleaseCompletion *completion) {
   const NxmemHostCallbacks *host = allocator->callbacks;
-  return nx_call_completed(host, host == NULL ? NULL : host->host_ctx, completion);
+  return nx_call_completed(host, nx_host_ctx_of(host), completion);
 }
 
 /* What the host answers changes nothing: the memory is gone. */
@@ -146,7 +142,8 @@ NxmemStatus nx_begin_enqueue(void *ctx, const NxmemAllocation *allocation, const
   const NxmemStatus checked = nx_check_allocation(ctx, allocation);
   if (checked.code != NXMEM_STATUS_OK) return checked;
   /* Queued without anybody to tell, a release could never end. */
-  if (!takes_completions(ctx)) return nx_status(NXMEM_STATUS_UNSUPPORTED_CAPABILITY, "enqueue: no release_completed");
+  if (!nx_takes_completions(((const nx_allocator *)ctx)->callbacks))
+    return nx_status(NXMEM_STATUS_UNSUPPORTED_CAPABILITY, "enqueue: no release_completed");
   return nx_ok();
 }
 

@@ -18,11 +18,9 @@ WORKERS = 2
 HONEST = dict.fromkeys([
     "eager", "lazy", "legacy-1-0", "guard-page-table", "poisoned-tail", "ahead", "ahead-of-host", "undeclared-slot",
     "drip", "backing-without-slots", "backing-ahead", "sharing-without-slots", "minor-endless",
+    "callback-probe", "reentrant", "calls-in-open", "asks-on-thread",
     # At minor 0 its 120 bytes are enough, and part of a slot behind them is none.
     *(f"size-{size}" for size in range(120, 128))], "")
-
-# They call the host without a look at how long its table of callbacks is; nothing else is wrong.
-UNLOOKED = dict.fromkeys(["callback-probe", "reentrant", "calls-in-open", "asks-on-thread"], "NX-OPN-012")
 
 TABLES = {
     "short-struct": "NX-TAB-002", "lying-size": "NX-TAB-002", "null-table": "NX-TAB-002", "wild-table": "NX-TAB-002",
@@ -52,8 +50,7 @@ ANSWERS = {
     "no-outcome": "NX-STR-002", "quarantining": "NX-STR-003", "failed-release": "NX-STR-003",
     "unknown-status": "NX-ALC-001", "endless-message": "NX-ALC-001", "result-silent": "NX-ALC-002",
     "total-beyond": "NX-ALC-005", "overlapping-inside": "NX-ALC-008", "overlapping-around": "NX-ALC-008",
-    # They do not look whether an id is live either.
-    "overlapping-end": "NX-ALC-008 NX-ALC-039", "overlapping-start": "NX-ALC-008 NX-ALC-039",
+    "overlapping-end": "NX-ALC-008", "overlapping-start": "NX-ALC-008",
     "address-of-sibling": "NX-ALC-042", "deallocate-quarantines": "NX-DEA-001", "deallocate-silent": "NX-DEA-002",
     "over-refund-double": "NX-DEA-003", "release-contradicts": "NX-STR-001", "release-refuses": "NX-STR-001",
     "reissues-quarantined": "NX-STR-003", "release-endless-message": "NX-STR-003",
@@ -73,17 +70,17 @@ FATAL = {
     # What lies behind a result is another part of the caller's memory.
     "scribbles-past-result": ("NX-ALC-038", ANYTHING),
     "grows": "", "loses-count": "NX-ALC-010", "one-at-a-time": "NX-THR-001",
-    "locks-across-callback": "NX-OPN-012 NX-THR-004"}
+    "locks-across-callback": "NX-THR-004"}
 
 CALLBACKS = {
-    "calls-host": "NX-OPN-012 NX-CBK-004", "callback-after-drop": "NX-CBK-006",
-    "invented-ctx": "NX-OPN-012 NX-DEF-017 NX-CBK-005", "null-ctx": "NX-OPN-012 NX-DEF-017 NX-CBK-005",
+    "calls-host": "NX-CBK-004", "callback-after-drop": "NX-CBK-006",
+    "invented-ctx": "NX-DEF-017 NX-CBK-005", "null-ctx": "NX-DEF-017 NX-CBK-005",
     "stale-ctx": "NX-CBK-005 NX-CBK-006",
-    "writes-callbacks": "NX-OPN-012 NX-OPN-008", "unprotects-callbacks": "NX-OPN-008",
+    "ignores-callback-size": "NX-OPN-012", "writes-callbacks": "NX-OPN-012 NX-OPN-008", "unprotects-callbacks": "NX-OPN-008",
     **dict.fromkeys(["reclaim-short", "reclaim-lying", "reclaim-null", "reclaim-wild", "reclaim-misaligned",
-                     "reclaim-without-out"], "NX-OPN-012 NX-CBK-001"),
+                     "reclaim-without-out"], "NX-CBK-001"),
     **dict.fromkeys(["reclaim-other-device", "reclaim-other-mechanism", "reclaim-huge", "reclaim-zero"],
-                    "NX-OPN-012 NX-CBK-002")}
+                    "NX-CBK-002")}
 
 QUEUES = {
     **dict.fromkeys(["refusing-deferred", "completion-then-failure", "enqueue-fails", "enqueue-quarantines"],
@@ -132,7 +129,7 @@ RACING = {
     "flipping-short-table": ("NX-OPN-017", "NX-TAB-002 NX-TAB-003"),
     "flipping-completion": ("NX-DEF-041", "NX-DEF-007 NX-DEF-014"),
     "flipping-ticket": ("NX-DEF-041", "NX-DEF-004 NX-DEF-007 NX-DEF-008 NX-DEF-009 NX-DEF-010 NX-DEF-012 NX-DEF-018"),
-    "flipping-reclaim": ("NX-CBK-003", "NX-OPN-012 NX-CBK-001"),
+    "flipping-reclaim": ("NX-CBK-003", "NX-CBK-001"),
     # Behind the call it writes to what may be any other part of the stack by then.
     "writes-on-result": ("NX-ALC-041", ANYTHING),
     "writes-on-outcome": ("NX-STR-003 NX-STR-013", ANYTHING)}
@@ -140,7 +137,7 @@ RACING = {
 # Where the table is short at the moment of an open, what rests on that open could not run, and nothing fails.
 SELDOM_UNSEEN = {"flipping-table", "flipping-short-table"}
 
-MECHANISMS = {**HONEST, **UNLOOKED, **TABLES, **ANSWERS, **CALLBACKS, **QUEUES, **BACKING, **SHARING, **FATAL, **RACING}
+MECHANISMS = {**HONEST, **TABLES, **ANSWERS, **CALLBACKS, **QUEUES, **BACKING, **SHARING, **FATAL, **RACING}
 
 # libnxmem_fault_NAME.so: what fails of the module, and of its mechanism. Every one of them wants room for 64 factories,
 # and so breaks NX-ENU-007 beside its own rule.

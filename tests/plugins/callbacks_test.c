@@ -175,6 +175,13 @@ static void show_no_out(const scene *s) {
   assert_question(s, &request, 0u, SIZE);
 }
 
+/* The host's table says that it ends before its slots, which are there all the same: they are called. */
+static void show_unsized(const scene *s) {
+  s->r->callbacks.struct_size = 16u;
+  const NxmemReclaimRequest request = asked(s);
+  assert_question(s, &request, 0u, SIZE);
+}
+
 /* ---- The table itself ------------------------------------------------------------------------------------------- */
 
 /* Callbacks in a page of their own, which may no longer be written. */
@@ -348,6 +355,7 @@ static const mechanism_row rows[] = {
     ROW("reclaim-huge", show_huge),
     ROW("reclaim-zero", show_zero),
     ROW("reclaim-without-out", show_no_out),
+    ROW("ignores-callback-size", show_unsized),
     ROW("writes-callbacks", show_written_table),
     ROW("unprotects-callbacks", show_unprotected_table),
     {"reentrant", 128, 1, ALL, ANY, 1, show_reentrant},

@@ -80,27 +80,37 @@ static void assert_honest_negotiation(const plugin *p) {
 typedef struct list_row {
   const char *name;
   uint32_t code;
+  uint64_t room;     /* needed: with less it is refused, like any list */
   uint64_t count;    /* claimed */
   uint64_t non_null; /* entries written */
   uint64_t distinct; /* factories made */
 } list_row;
 
 static const list_row list_rows[] = {
-    {"enumerate-error", NXMEM_STATUS_INTERNAL_ERROR, 2, 2, 2},
-    {"too-many", NXMEM_STATUS_OK, 65, 64, 64},
-    {"count-endless", NXMEM_STATUS_OK, UINT64_MAX, 1, 1},
-    {"count-none", NXMEM_STATUS_OK, 0, 1, 1},
-    {"listed-twice", NXMEM_STATUS_OK, 2, 2, 1},
-    {"null-entry", NXMEM_STATUS_OK, 2, 1, 1},
-    {"entry-beyond-count", NXMEM_STATUS_OK, 1, 2, 2},
-    {"same-name", NXMEM_STATUS_OK, 2, 2, 2},
-    {"same-name-other-device", NXMEM_STATUS_OK, 2, 2, 2},
+    {"enumerate-error", NXMEM_STATUS_INTERNAL_ERROR, 2, 2, 2, 2},
+    {"too-many", NXMEM_STATUS_OK, 64, 65, 64, 64},
+    {"count-endless", NXMEM_STATUS_OK, 1, UINT64_MAX, 1, 1},
+    {"count-none", NXMEM_STATUS_OK, 1, 0, 1, 1},
+    {"listed-twice", NXMEM_STATUS_OK, 2, 2, 2, 1},
+    {"null-entry", NXMEM_STATUS_OK, 2, 2, 1, 1},
+    {"entry-beyond-count", NXMEM_STATUS_OK, 2, 1, 2, 2},
+    {"same-name", NXMEM_STATUS_OK, 2, 2, 2, 2},
+    {"same-name-other-device", NXMEM_STATUS_OK, 2, 2, 2, 2},
 };
 
 static uint64_t written(const plugin *p) {
   uint64_t entries = 0u;
   for (size_t i = 0u; i < COUNT(p->list); i++) entries += p->list[i] != NULL;
   return entries;
+}
+
+/* One entry less than is needed: nothing is made and nothing written. */
+static void assert_needs_room(plugin *p, uint64_t room) {
+  uint64_t count = 77u;
+  assert_status(p->factories(p->list, room - 1u, &count), NXMEM_STATUS_INVALID_ARGUMENT);
+  assert_int_equal(count, 77u);
+  assert_int_equal(written(p), 0u);
+  assert_int_equal(p->probe(NX_PROBE_FACTORIES_CREATED), 0u);
 }
 
 /* Each factory opens an honest allocator on its own device, and counts its release once. */
@@ -128,7 +138,8 @@ static void run_list(const subject *s, const void *data) {
   (void)s;
   load_fault(&p, row->name);
   assert_honest_negotiation(&p);
-  assert_status(p.factories(p.list, 64u, &count), row->code);
+  assert_needs_room(&p, row->room);
+  assert_status(p.factories(p.list, row->room, &count), row->code);
   assert_int_equal(count, row->count);
   assert_int_equal(written(&p), row->non_null);
   assert_int_equal(p.probe(NX_PROBE_FACTORIES_CREATED), row->distinct);
@@ -195,7 +206,8 @@ static void run_factory(const subject *s, const void *data) {
   (void)s;
   load_fault(&p, row->name);
   assert_honest_negotiation(&p);
-  assert_status(p.factories(p.list, 64u, &count), NXMEM_STATUS_OK);
+  assert_needs_room(&p, row->count);
+  assert_status(p.factories(p.list, row->count, &count), NXMEM_STATUS_OK);
   assert_int_equal(count, row->count);
   assert_int_equal(written(&p), row->count);
   assert_int_equal(p.probe(NX_PROBE_FACTORIES_CREATED), row->owed);
