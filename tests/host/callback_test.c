@@ -220,9 +220,29 @@ static void test_table(void **state) {
   nx_stage_strike(&stage);
 }
 
+/* Those of one slot, opened again and again: no step leads from one to the next. */
+static void test_drawn(void **state) {
+  const nx_case *c = *state;
+  enum { OPENS = 16 };
+  uint64_t contexts[OPENS];
+  int steps_alike = 0;
+  nx_puppet_reset();
+  stage = nx_stage_set(c->mode);
+  for (int i = 0; i < OPENS; i++) {
+    contexts[i] = own();
+    if (i >= 2) steps_alike += contexts[i] - contexts[i - 1] == contexts[i - 1] - contexts[i - 2];
+    nx_must_close(stage.allocator);
+    stage.allocator = nx_must_open_mechanism(stage.plugin, "puppet");
+    assert_int_equal((uint32_t)own(), (uint32_t)contexts[0]);
+  }
+  assert_true(steps_alike < OPENS / 4);
+  nx_stage_strike(&stage);
+}
+
 #define ONE(name, test) static const nx_row_head name##_rows[] = {{test, NX_BOTH_MODES}}
 ONE(late, "after close, unload and the host's end");
 ONE(reused, "a slot that is used again");
+ONE(drawn, "contexts of one slot");
 ONE(slots, "from inside every slot");
 ONE(scripted, "the scripted plugin that calls back");
 ONE(tables, "what the table says");
@@ -240,6 +260,7 @@ int main(void) {
   nx_suite_modes(&suite, ROWS(completion_rows), test_completion);
   nx_suite_modes(&suite, ROWS(late_rows), test_late);
   nx_suite_modes(&suite, ROWS(reused_rows), test_reused_slot);
+  nx_suite_modes(&suite, ROWS(drawn_rows), test_drawn);
   nx_suite_modes(&suite, ROWS(slots_rows), test_from_slots);
   nx_suite_modes(&suite, ROWS(scripted_rows), test_scripted);
   nx_suite_modes(&suite, ROWS(tables_rows), test_table);

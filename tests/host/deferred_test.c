@@ -174,6 +174,7 @@ static const settle_row settle_rows[] = {
     {"complete beside a failure", 0, 328, 0, 5, 0, 0, 0, 1, 0, BYTES},
     {"a state nobody knows", 0, 328, 3, 0, 0, 0, 0, 1, 0, BYTES},
     {"a state left unwritten", 0, 328, 0xFFFFFFFFu, 0, 0, 0, 0, 1, 0, BYTES},
+    {"a state left unwritten beside a failure", 0, 328, 0xFFFFFFFFu, 5, 0, 0, 0, 1, 0, BYTES},
 };
 
 static void test_settle(void **state) {

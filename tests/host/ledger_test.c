@@ -6,6 +6,7 @@
  */
 #include <unistd.h>
 
+#include "guard.h"
 #include "objects.h"
 #include "staging.h"
 
@@ -70,6 +71,29 @@ static void test_sum_of_lies(void **state) {
   nx_host_gone(stage.host);
 }
 
+/* What the first one left mapped may come back later, once: the third one's bytes are its own alone. */
+static void test_left_mapped(void **state) {
+  const nx_case *c = *state;
+  enum { BYTES = 4096 };
+  static const uint64_t reported[] = {0, 2 * BYTES, 2 * BYTES};
+  static const uint64_t mapped[] = {3 * BYTES, BYTES, 0};
+  nx_puppet_reset();
+  nx_overlap = NXMEM_OVERLAP_TRUSTED;
+  nx_stage stage = nx_stage_set(c->mode);
+  puppet.address = (uint8_t *)BYTES;
+  puppet.own_release = 1;
+  nxmem_allocation all[3];
+  for (int i = 0; i < 3; i++) all[i] = nx_must_allocate(stage.allocator, BYTES, 1);
+  for (int i = 0; i < 3; i++) {
+    puppet.outcome = (NxmemReleaseOutcome){.struct_size = sizeof puppet.outcome, .unmapped_bytes = reported[i]};
+    nx_must_release(stage.allocator, all[i]);
+    assert_int_equal(nx_counts(stage.host).mapped_bytes, mapped[i]);
+    assert_int_equal(nx_counts(stage.host).contract_violations, i == 2);
+  }
+  atomic_store(&puppet.live_allocations, 0);
+  nx_stage_strike(&stage);
+}
+
 /* ---- What lies cost ------------------------------------------------------------------------------------------------- */
 
 static void answer_null(void) { puppet.leave_out_records = 1; }
@@ -102,13 +126,35 @@ static void test_lies(void **state) {
   nxmem_allocation none = {0x5A5A, NULL};
   row->lie();
   for (int i = 0; i < LIES; i++)
-    if (nxmem_allocate(stage.allocator, 64, 8, NULL, &none, NULL) != NXMEM_ERR_CONTRACT) fail_msg("lie %d was believed", i);
+    if (nxmem_allocate(stage.allocator, 64, 8, NULL, &none, NULL) != NXMEM_ERR_CONTRACT)
+      fail_msg("lie %d was believed", i);
   assert_int_equal(records(), before);
   assert_int_equal(none.id, 0x5A5A);
   assert_books(stage.host, LIES, 64ull * LIES, 0);
   assert_int_equal(nx_counts(stage.host).contract_violations, LIES);
   nx_must_close(stage.allocator);
   assert_int_equal(records(), before);
+  nx_force_leak(stage.host, stage.plugin, stage.path);
+  nx_host_gone(stage.host);
+}
+
+/* Addresses that are refused and kept are looked at for ever, up to a bound: beyond it the index grows no more. */
+static void test_kept_addresses(void **state) {
+  const nx_case *c = *state;
+  enum { MORE = 1000 };
+  nx_puppet_reset();
+  nx_stage stage = nx_stage_set(c->mode);
+  nxmem_allocation none;
+  uint64_t full = 0;
+  for (uint64_t i = 0; i < NX_KEPT_MAX + MORE; i++) {
+    answer_misaligned();
+    puppet.address += i << 12;
+    assert_int_equal(nxmem_allocate(stage.allocator, 64, 8, NULL, &none, NULL), NXMEM_ERR_CONTRACT);
+    if (i + 1 == NX_KEPT_MAX) full = nx_index_used_bytes();
+  }
+  assert_true(full > 0);
+  assert_int_equal(nx_index_used_bytes(), full);
+  nx_must_close(stage.allocator);
   nx_force_leak(stage.host, stage.plugin, stage.path);
   nx_host_gone(stage.host);
 }
@@ -248,6 +294,8 @@ static void test_refused_then_good(void **state) {
 #define ONE(name, test) static const nx_row_head name##_rows[] = {{test, NX_BOTH_MODES}}
 ONE(sums, "three times 2^63 bytes kept");
 ONE(lied, "three times 2^63 bytes at NULL");
+ONE(left, "what one left mapped comes back once");
+ONE(kept, "addresses that are kept, up to a bound");
 ONE(quarantined, "records of what is quarantined");
 ONE(once, "a module leaked three times");
 ONE(two, "two modules leaked");
@@ -261,6 +309,8 @@ int main(void) {
   nx_suite_modes(&suite, ROWS(sums_rows), test_sums);
   nx_suite_modes(&suite, ROWS(lied_rows), test_sum_of_lies);
   nx_suite_modes(&suite, ROWS(lie_rows), test_lies);
+  nx_suite_modes(&suite, ROWS(left_rows), test_left_mapped);
+  nx_suite_modes(&suite, ROWS(kept_rows), test_kept_addresses);
   nx_suite_modes(&suite, ROWS(quarantined_rows), test_quarantined_records);
   nx_suite_modes(&suite, ROWS(once_rows), test_leak_once);
   nx_suite_modes(&suite, ROWS(two_rows), test_leak_of_two);

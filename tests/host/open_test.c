@@ -206,15 +206,49 @@ static const damage_row damage_rows[] = {
     {"no segments", 0, no_segments},
 };
 
-static void test_damage(void **state) {
-  const damage_row *row = *state;
+static const char *damaged(void (*damage)(uint8_t *bytes, size_t *size)) {
   size_t size = 0;
   uint8_t *bytes = nx_file_bytes(NXMEM_PLUGIN_DIR "/libnxmem_minimal.so", &size);
-  row->damage(bytes, &size);
+  damage(bytes, &size);
   const char *path = nx_file_of(bytes, size);
   free(bytes);
+  return path;
+}
+
+static void test_damage(void **state) {
+  const damage_row *row = *state;
   nxmem_host host = nx_host_in(NXMEM_FETCH_GUARDED);
-  nx_assert_open_refused(host, path, refusal(NXMEM_ERR_CANNOT_OPEN), 0);
+  nx_assert_open_refused(host, damaged(row->damage), refusal(NXMEM_ERR_CANNOT_OPEN), 0);
+  nx_host_gone(host);
+}
+
+/* The loader would refuse these too, later and in its own words: they never get to it. */
+typedef struct named_row {
+  const char *name;
+  nx_modes modes;
+  const char *(*make)(void);
+  const char *says;
+} named_row;
+
+static const char *of_another_machine(void) { return damaged(other_machine); }
+static const char *of_another_kind(void) { return damaged(executable); }
+
+static const named_row named_rows[] = {
+    {"a folder is named as what it is", 0, folder, "no regular file"},
+    {"a device is named as what it is", 0, device, "no regular file"},
+    {"another machine is named as what it is", 0, of_another_machine, "an object of another machine"},
+    {"an executable is named as what it is", 0, of_another_kind, "no shared object"},
+};
+
+static void test_named(void **state) {
+  const named_row *row = *state;
+  const char *path = row->make();
+  nxmem_host host = nx_host_in(NXMEM_FETCH_GUARDED);
+  nxmem_plugin plugin = {7};
+  nxmem_error error = nx_blank_error();
+  nx_assert_code(nxmem_plugin_open(host, path, &plugin, &error), &error, NXMEM_ERR_CANNOT_OPEN);
+  assert_memory_equal(error.message, "check ", 6);
+  assert_non_null(strstr(error.message, row->says));
   nx_host_gone(host);
 }
 
@@ -373,6 +407,7 @@ int main(void) {
   nx_suite suite = {0};
   nx_suite_rows(&suite, ROWS(path_rows), test_path);
   nx_suite_rows(&suite, ROWS(damage_rows), test_damage);
+  nx_suite_rows(&suite, ROWS(named_rows), test_named);
   nx_suite_rows(&suite, ROWS(object_rows), test_object);
   nx_suite_rows(&suite, ROWS(alias_rows), test_alias);
   nx_suite_add(&suite, "one file in two hosts", test_two_hosts, NULL);

@@ -16,6 +16,7 @@ static nx_stage stage;
 typedef struct end_row {
   const char *name;
   nx_modes modes;
+  int refuse_pin;
   uint32_t enqueue_code;
   int leave_ticket;
   int close; /* before the completion */
@@ -23,15 +24,28 @@ typedef struct end_row {
 } end_row;
 
 static const end_row end_rows[] = {
-    {"completed", 0, 0, 0, 0, NXMEM_RELEASE_COMPLETE},
-    {"failed", 0, 0, 0, 0, NXMEM_RELEASE_FAILED},
-    {"refused", 0, NXMEM_STATUS_BUSY, 0, 0, 0},
-    {"quarantined, then closed", 0, 0, 0, 0, NXMEM_RELEASE_QUARANTINED},
-    {"no ticket, then closed", 0, 0, 1, 0, 0},
-    {"closed, then completed", 0, 0, 0, 1, NXMEM_RELEASE_COMPLETE},
-    {"closed, then failed", 0, 0, 0, 1, NXMEM_RELEASE_FAILED},
-    {"closed, then quarantined", 0, 0, 0, 1, NXMEM_RELEASE_QUARANTINED},
+    {"completed", 0, 0, 0, 0, 0, NXMEM_RELEASE_COMPLETE},
+    {"failed", 0, 0, 0, 0, 0, NXMEM_RELEASE_FAILED},
+    {"refused", 0, 0, NXMEM_STATUS_BUSY, 0, 0, 0},
+    {"refused by the pin source", 0, 1, 0, 0, 0, 0},
+    {"quarantined, then closed", 0, 0, 0, 0, 0, NXMEM_RELEASE_QUARANTINED},
+    {"no ticket, then closed", 0, 0, 0, 1, 0, 0},
+    {"closed, then completed", 0, 0, 0, 0, 1, NXMEM_RELEASE_COMPLETE},
+    {"closed, then failed", 0, 0, 0, 0, 1, NXMEM_RELEASE_FAILED},
+    {"closed, then quarantined", 0, 0, 0, 0, 1, NXMEM_RELEASE_QUARANTINED},
 };
+
+static int refuse_pin(void *unused) {
+  (void)unused;
+  return 1;
+}
+static void no_unpin(void *unused) { (void)unused; }
+static const nxmem_pin_source refusing = {refuse_pin, no_unpin, NULL};
+
+static void open_for(const end_row *row) {
+  const nxmem_open_options options = {.mechanism = "puppet", .pins = row->refuse_pin ? &refusing : NULL};
+  assert_int_equal(nxmem_allocator_open(stage.plugin, &options, &stage.allocator, NULL), NXMEM_OK);
+}
 
 static void complete_first(uint32_t release_state) {
   nx_puppet_queued queued;
@@ -68,7 +82,7 @@ static void run_round(const end_row *row) {
   assert_int_equal(nx_counts(stage.host).queued_releases, 0);
   assert_int_equal(nx_counts(stage.host).held_slots, 0);
   assert_int_equal(records_in_use(), 0);
-  stage.allocator = nx_must_open_mechanism(stage.plugin, "puppet");
+  open_for(row);
 }
 
 static void test_end(void **state) {
@@ -76,6 +90,8 @@ static void test_end(void **state) {
   const end_row *row = c->row;
   nx_puppet_reset();
   stage = nx_stage_set(c->mode);
+  nx_must_close(stage.allocator);
+  open_for(row);
   for (int i = 0; i < WARM; i++) run_round(row);
   const uint32_t allocations = atomic_load(&nx_allocations.count);
   const uint32_t queue = atomic_load(&nx_queue.count);
