@@ -207,6 +207,16 @@ def loads():
         yield f"report_{axis}_{kind}", s.do("destroy", {"c": 0xC0 + axis, "b": kind, "x": 3}).do("load").do("unload", {})
 
 
+def words(target):
+    """What a record may be: each operation, and the kinds of answers that are not honest."""
+    for name, op in operations(target).items():
+        yield f"op_{name}", record(op)
+    for name, status in FAILS.items():
+        yield f"answer_{name}", record(a=status)
+    for field, kind in itertools.product("bcd", range(8, 16)):
+        yield f"answer_{field}{kind}", record(**{field: kind})
+
+
 def seeds():
     for target, groups in (("lifecycle", (everyday("lifecycle"), addresses(), releases(), inside_slots(), pages(), prefixes(),
                                           reclaims(), tables())), ("deferred", (everyday("deferred"), queued())),

@@ -10,6 +10,7 @@ import sys
 sys.dont_write_bytecode = True
 import core_seeds
 import life_seeds
+import strings_seeds
 from layout import ALL_CAPS, CAP, CONSTANTS, FUZZ, MAX32, MAX64, MINOR_0_CAPS, RECORDS, whole
 
 # ---- table -----------------------------------------------------------------------------------------------------------
@@ -222,6 +223,10 @@ def dictionaries():
               "replacement": b"\xef\xbf\xbd", "sixteen": b"sixteen bytes in"}
     yield "status", (numbers(n for n in CONSTANTS if n.startswith("NXMEM_STATUS_"))
                      + [entry(name, bytes_) for name, bytes_ in pieces.items()])
+    texts = [entry(name, bytes_) for name, bytes_ in pieces.items()]
+    yield "strings", numbers(n for n in CONSTANTS if n.startswith("NXMEM_STATUS_")) + texts
+    for target in ("lifecycle", "deferred", "load"):
+        yield target, edges + [entry(name, bytes_) for name, bytes_ in life_seeds.words(target)]
     yield "core", (versions + edges + numbers(n for n in CONSTANTS if n.startswith("NXMEM_STATUS_"))
                    + list(sizes(core_seeds.RECORDS_READ))
                    + [entry(f"power_{n}", struct.pack("<Q", 1 << n)) for n in (8, 12, 24, 31, 32, 63)]
@@ -235,7 +240,8 @@ def outputs():
     """Path -> bytes, of everything this script makes."""
     made = {}
     for target, seeds in (("table", [*allocator_seeds(), *other_table_seeds()]), ("negotiate", negotiate_seeds()),
-                          ("status", status_seeds()), ("core", core_seeds.seeds())):
+                          ("status", status_seeds()), ("core", core_seeds.seeds()),
+                          ("strings", strings_seeds.seeds())):
         for name, bytes_ in seeds:
             made[FUZZ / "seeds" / target / f"{name}.bin"] = bytes_
     for target, name, bytes_ in life_seeds.seeds():
