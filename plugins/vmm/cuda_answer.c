@@ -6,6 +6,8 @@
  */
 #include "cuda_driver.h"
 
+#define END_NAME "CUDA_ERROR_DEINITIALIZED"
+
 /* Behind these every further call on the context fails: the process must end before the device can be used again. */
 static const nx_cuda_result sticky[] = {NX_CUDA_ECC_UNCORRECTABLE,
                                         NX_CUDA_NVLINK_UNCORRECTABLE,
@@ -31,6 +33,10 @@ static int is_sticky(nx_cuda_result result) {
   return 0;
 }
 
+nx_vmm_answer nx_cuda_end(const char *call) {
+  return (nx_vmm_answer){NX_VMM_SHUT_DOWN, NX_CUDA_DEINITIALIZED, call, END_NAME};
+}
+
 static uint32_t outcome_of(nx_cuda_result result) {
   if (is_sticky(result)) return NX_VMM_LOST;
   if (result >= NX_CUDA_STREAM_CAPTURE_UNSUPPORTED && result <= NX_CUDA_STREAM_CAPTURE_WRONG_THREAD) {
@@ -51,7 +57,7 @@ static uint32_t outcome_of(nx_cuda_result result) {
 /* A driver that has ended is not called again, not even for a name. */
 static const char *name_of(const nx_cuda *cuda, nx_cuda_result result) {
   const char *name = NULL;
-  if (result == NX_CUDA_DEINITIALIZED) return "CUDA_ERROR_DEINITIALIZED";
+  if (nx_cuda_note_end(result)) return result == NX_CUDA_DEINITIALIZED ? END_NAME : NULL;
   return cuda->calls.cuGetErrorName(result, &name) == NX_CUDA_SUCCESS ? name : NULL;
 }
 

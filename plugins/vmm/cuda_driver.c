@@ -15,22 +15,27 @@ static nx_vmm_answer describe(void *self, nx_vmm_device *out) {
 /* Where the context cannot be made current nothing else is called, unless the driver says that there is nothing left to call. */
 static nx_vmm_answer bind(void *self) {
   const nx_cuda *cuda = self;
+  if (nx_cuda_has_ended()) return nx_cuda_end("cuCtxPushCurrent");
   nx_vmm_answer answer = nx_cuda_answer(cuda, "cuCtxPushCurrent", cuda->calls.cuCtxPushCurrent(cuda->context));
   int final = answer.outcome == NX_VMM_DONE || answer.outcome == NX_VMM_LOST || answer.outcome == NX_VMM_SHUT_DOWN;
   if (!final) answer.outcome = NX_VMM_UNBOUND;
   return answer;
 }
 
-/* Refused once it is tried once more: whoever called must find their own context again. */
+/* Refused once it is tried once more: whoever called must find their own context again. A loss is told all the same. */
 static nx_vmm_answer unbind(void *self) {
   const nx_cuda *cuda = self;
   nx_cuda_context popped = NULL;
-  nx_cuda_result result = cuda->calls.cuCtxPopCurrent(&popped);
-  if (result != NX_CUDA_SUCCESS && result != NX_CUDA_DEINITIALIZED) result = cuda->calls.cuCtxPopCurrent(&popped);
-  if (result == NX_CUDA_SUCCESS && popped != cuda->context) {
-    return (nx_vmm_answer){NX_VMM_REFUSED, NX_CUDA_INVALID_CONTEXT, "cuCtxPopCurrent", "another context was current"};
+  if (nx_cuda_has_ended()) return nx_cuda_end("cuCtxPopCurrent");
+  nx_vmm_answer answer = nx_cuda_answer(cuda, "cuCtxPopCurrent", cuda->calls.cuCtxPopCurrent(&popped));
+  if (answer.outcome == NX_VMM_SHUT_DOWN) return answer;
+  if (answer.outcome != NX_VMM_DONE) {
+    nx_cuda_result again = cuda->calls.cuCtxPopCurrent(&popped);
+    if (answer.outcome == NX_VMM_LOST) return answer;
+    answer = nx_cuda_answer(cuda, "cuCtxPopCurrent", again);
   }
-  return nx_cuda_answer(cuda, "cuCtxPopCurrent", result);
+  if (answer.outcome != NX_VMM_DONE || popped == cuda->context) return answer;
+  return (nx_vmm_answer){NX_VMM_REFUSED, NX_CUDA_INVALID_CONTEXT, "cuCtxPopCurrent", "another context was current"};
 }
 
 static nx_vmm_answer reserve(void *self, uint64_t bytes, uint64_t align, uint64_t *address_out) {

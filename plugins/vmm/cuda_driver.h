@@ -31,7 +31,7 @@ struct nx_cuda {
   nx_cuda_prop prop; /* what a physical handle is made of; the optional flag as the probe left it */
   size_t minimum, recommended, memory;
   pthread_mutex_t lock; /* the spare events; a leaf */
-  nx_cuda_cell *spare;  /* events that the driver would not destroy: used again, destroyed at the end */
+  nx_cuda_cell *spare;  /* events of marks that could not be made: used again, destroyed at the end */
 };
 
 /* ---- cuda_answer.c ----------------------------------------------------------------------------------------------- */
@@ -39,6 +39,8 @@ struct nx_cuda {
 /* What a result of `call` (the literal name of an entry point) means. */
 nx_vmm_answer nx_cuda_answer(const nx_cuda *cuda, const char *call, nx_cuda_result result);
 nx_vmm_answer nx_cuda_done(void);
+/* Of a call that is not made, because the driver has ended. */
+nx_vmm_answer nx_cuda_end(const char *call);
 /* The same of a call that is not the driver's. */
 nx_vmm_answer nx_cuda_no_room(void);
 

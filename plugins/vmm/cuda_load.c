@@ -7,6 +7,7 @@
 #include "cuda_load.h"
 
 #include <dlfcn.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,6 +19,16 @@ static const struct {
 #undef NX_CUDA_ENTRY
 
 enum { ENTRIES = sizeof entries / sizeof entries[0] };
+
+/* Once a driver has ended it has for the whole process. */
+static atomic_int ended;
+
+int nx_cuda_has_ended(void) { return atomic_load(&ended); }
+
+int nx_cuda_note_end(nx_cuda_result result) {
+  if (result == NX_CUDA_DEINITIALIZED) atomic_store(&ended, 1);
+  return nx_cuda_has_ended();
+}
 
 /* One of the two: cuGetProcAddress of 12.0 and later, or its predecessor. */
 typedef struct nx_cuda_finder {
@@ -41,6 +52,7 @@ static void *find(const nx_cuda_finder *finder, const char *name, nx_cuda_result
   unsigned int status = NX_CUDA_PROC_FOUND;
   *result_out = finder->v2 != NULL ? finder->v2(name, &address, NX_CUDA_VERSION, NX_CUDA_PROC_LEGACY_STREAM, &status)
                                    : finder->v1(name, &address, NX_CUDA_VERSION, NX_CUDA_PROC_LEGACY_STREAM);
+  nx_cuda_note_end(*result_out);
   return *result_out == NX_CUDA_SUCCESS && status == NX_CUDA_PROC_FOUND ? address : NULL;
 }
 
@@ -64,6 +76,10 @@ static int resolve(void *library, nx_cuda_calls *out, char why[NX_CUDA_WHY]) {
 }
 
 int nx_cuda_load(nx_cuda_calls *out, char why[NX_CUDA_WHY]) {
+  if (nx_cuda_has_ended()) {
+    snprintf(why, NX_CUDA_WHY, "the CUDA driver has shut down with the process");
+    return 0;
+  }
   void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (library == NULL) {
     const char *reason = dlerror();

@@ -23,4 +23,11 @@ typedef struct nx_cuda_calls {
  */
 int nx_cuda_load(nx_cuda_calls *out, char why[NX_CUDA_WHY]);
 
+/*
+ * The driver ends before the process does: behind its first answer of DEINITIALIZED it is not called again. 1 where it has ended. Every result that no
+ * nx_cuda_answer() sees is noted here.
+ */
+int nx_cuda_note_end(nx_cuda_result result);
+int nx_cuda_has_ended(void);
+
 #endif /* NX_CUDA_LOAD_H */

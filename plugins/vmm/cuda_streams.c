@@ -2,7 +2,7 @@
  * cuda_streams.c: the streams that programs register, and marks behind the work of all of them.
  *
  * Attackers: a program that registers a stream twice, too many, or one that is gone; a driver that will not record, tell or destroy an event.
- * Promise: a mark is complete only when every stream that was registered has done what it had been given; an event that cannot be destroyed is used again.
+ * Promise: a mark is complete only when every stream that was registered has done what it had been given; a mark that cannot be dropped can be dropped again, and events of one that could not be made are used again.
  */
 #include <stdlib.h>
 
@@ -96,41 +96,51 @@ static nx_vmm_answer make_cell(nx_cuda *cuda, nx_cuda_cell **out) {
 
 /* ---- Marks ------------------------------------------------------------------------------------------------------- */
 
-/* One more event, on this stream, in front of the mark's others. */
-static nx_vmm_answer record(nx_cuda *cuda, nx_cuda_stream stream, nx_cuda_cell **mark) {
+/* Its address is the mark's number, whatever becomes of its events. */
+typedef struct nx_cuda_events {
+  nx_cuda_cell *first;
+} nx_cuda_events;
+
+static nx_cuda_events *events_of(uint64_t mark) { return (nx_cuda_events *)(uintptr_t)mark; }
+
+/* One more event, on this stream, in front of the others. */
+static nx_vmm_answer record(nx_cuda *cuda, nx_cuda_stream stream, nx_cuda_events *events) {
   nx_cuda_cell *cell;
   nx_vmm_answer answer = make_cell(cuda, &cell);
   if (answer.outcome != NX_VMM_DONE) return answer;
-  cell->next = *mark;
-  *mark = cell;
+  cell->next = events->first;
+  events->first = cell;
   return nx_cuda_answer(cuda, "cuEventRecord", cuda->calls.cuEventRecord(cell->event, stream));
 }
 
-static nx_vmm_answer record_all(nx_cuda *cuda, nx_cuda_cell **mark) {
-  if (registry.count[cuda->index] == 0) return record(cuda, NULL, mark);
+static nx_vmm_answer record_all(nx_cuda *cuda, nx_cuda_events *events) {
+  if (registry.count[cuda->index] == 0) return record(cuda, NULL, events);
   nx_vmm_answer answer = nx_cuda_done();
   for (uint32_t i = 0; i < registry.count[cuda->index] && answer.outcome == NX_VMM_DONE; i++) {
-    answer = record(cuda, registry.streams[cuda->index][i], mark);
+    answer = record(cuda, registry.streams[cuda->index][i], events);
   }
   return answer;
 }
 
 nx_vmm_answer nx_cuda_mark(void *self, uint64_t *mark_out) {
   nx_cuda *cuda = self;
-  nx_cuda_cell *mark = NULL;
+  nx_cuda_events *events = calloc(1, sizeof *events);
+  if (events == NULL) return nx_cuda_no_room();
   pthread_mutex_lock(&registry.lock);
-  nx_vmm_answer answer = record_all(cuda, &mark);
+  nx_vmm_answer answer = record_all(cuda, events);
   pthread_mutex_unlock(&registry.lock);
-  if (answer.outcome == NX_VMM_DONE)
-    *mark_out = (uint64_t)(uintptr_t)mark;
-  else
-    keep_all(cuda, mark);
+  if (answer.outcome == NX_VMM_DONE) {
+    *mark_out = (uint64_t)(uintptr_t)events;
+    return answer;
+  }
+  keep_all(cuda, events->first);
+  free(events);
   return answer;
 }
 
 nx_vmm_answer nx_cuda_mark_state(void *self, uint64_t mark) {
   const nx_cuda *cuda = self;
-  for (const nx_cuda_cell *cell = (const nx_cuda_cell *)(uintptr_t)mark; cell != NULL; cell = cell->next) {
+  for (const nx_cuda_cell *cell = events_of(mark)->first; cell != NULL; cell = cell->next) {
     nx_cuda_result result = cuda->calls.cuEventQuery(cell->event);
     if (result == NX_CUDA_NOT_READY) return (nx_vmm_answer){.outcome = NX_VMM_PENDING};
     if (result != NX_CUDA_SUCCESS) return nx_cuda_answer(cuda, "cuEventQuery", result);
@@ -138,27 +148,24 @@ nx_vmm_answer nx_cuda_mark_state(void *self, uint64_t mark) {
   return nx_cuda_done();
 }
 
-/* The mark is gone in any case; the answer is of the first event that stayed. */
+/* Anything but DONE: the mark is there with the events that stayed, and may be dropped again. */
 nx_vmm_answer nx_cuda_drop_mark(void *self, uint64_t mark) {
-  nx_cuda *cuda = self;
-  nx_cuda_cell *cell = (nx_cuda_cell *)(uintptr_t)mark;
-  nx_vmm_answer answer = nx_cuda_done();
-  while (cell != NULL && answer.outcome == NX_VMM_DONE) {
-    nx_cuda_cell *next = cell->next;
-    answer = nx_cuda_answer(cuda, "cuEventDestroy", cuda->calls.cuEventDestroy(cell->event));
-    if (answer.outcome == NX_VMM_DONE)
-      free(cell);
-    else
-      keep_spare(cuda, cell);
-    cell = next;
+  const nx_cuda *cuda = self;
+  nx_cuda_events *events = events_of(mark);
+  while (events->first != NULL) {
+    nx_cuda_cell *cell = events->first;
+    nx_vmm_answer answer = nx_cuda_answer(cuda, "cuEventDestroy", cuda->calls.cuEventDestroy(cell->event));
+    if (answer.outcome != NX_VMM_DONE) return answer;
+    events->first = cell->next;
+    free(cell);
   }
-  keep_all(cuda, cell);
-  return answer;
+  free(events);
+  return nx_cuda_done();
 }
 
 void nx_cuda_drop_spare(nx_cuda *cuda, int current) {
   for (nx_cuda_cell *cell = take_spare(cuda); cell != NULL; cell = take_spare(cuda)) {
-    if (current) cuda->calls.cuEventDestroy(cell->event);
+    if (current && !nx_cuda_has_ended()) nx_cuda_note_end(cuda->calls.cuEventDestroy(cell->event));
     free(cell);
   }
 }

@@ -55,8 +55,10 @@ static uint32_t count_devices(void) {
   char why[NX_CUDA_WHY];
   int count = 0;
   if (!nx_cuda_load(&calls, why)) return 0;
-  if (calls.cuInit(0) != NX_CUDA_SUCCESS || calls.cuDeviceGetCount(&count) != NX_CUDA_SUCCESS) return 0;
-  return note_count(count);
+  nx_cuda_result result = calls.cuInit(0);
+  if (result == NX_CUDA_SUCCESS) result = calls.cuDeviceGetCount(&count);
+  nx_cuda_note_end(result);
+  return note_count(result == NX_CUDA_SUCCESS ? count : 0);
 }
 
 /* Device 0 is always offered: opening it says what is missing. */
@@ -105,6 +107,7 @@ __attribute__((destructor)) static void drop_all(void) {
 
 /* Refused once it is tried once more: nobody else knows that this reference is there. */
 static void release_context(const nx_cuda *cuda) {
+  if (nx_cuda_has_ended()) return;
   nx_cuda_result result = cuda->calls.cuDevicePrimaryCtxRelease(cuda->device);
   nx_vmm_answer answer = nx_cuda_answer(cuda, "cuDevicePrimaryCtxRelease", result);
   int again = answer.outcome != NX_VMM_DONE && answer.outcome != NX_VMM_LOST && answer.outcome != NX_VMM_SHUT_DOWN;
@@ -114,10 +117,11 @@ static void release_context(const nx_cuda *cuda) {
 /* Events that are left go with the context where nobody else retains it, so that a failure here needs no answer. */
 void nx_cuda_close(void *self) {
   nx_cuda *cuda = self;
-  nx_cuda_context popped;
-  if (cuda->spare != NULL && cuda->calls.cuCtxPushCurrent(cuda->context) == NX_CUDA_SUCCESS) {
+  nx_vmm_driver table;
+  nx_cuda_table(cuda, &table);
+  if (cuda->spare != NULL && table.bind(cuda).outcome == NX_VMM_DONE) {
     nx_cuda_drop_spare(cuda, 1);
-    cuda->calls.cuCtxPopCurrent(&popped);
+    table.unbind(cuda);
   }
   release_context(cuda);
   forget_open(cuda);
@@ -184,11 +188,16 @@ static nx_vmm_answer find_device(nx_cuda *cuda, int *unsupported_out, char why[N
     return missing(unsupported_out);
   }
   /* A driver that does not know the attribute does not know the flag. */
-  cuda->prop.flags.gpu_direct_rdma_capable =
-      cuda->calls.cuDeviceGetAttribute(&rdma, NX_CUDA_ATTRIBUTE_RDMA_WITH_VMM, cuda->device) == NX_CUDA_SUCCESS && rdma;
+  answer = nx_cuda_answer(cuda, "cuDeviceGetAttribute",
+                          cuda->calls.cuDeviceGetAttribute(&rdma, NX_CUDA_ATTRIBUTE_RDMA_WITH_VMM, cuda->device));
+  if (answer.outcome == NX_VMM_LOST || answer.outcome == NX_VMM_SHUT_DOWN) {
+    explain(answer, cuda->index, why);
+    return answer;
+  }
+  cuda->prop.flags.gpu_direct_rdma_capable = answer.outcome == NX_VMM_DONE && rdma;
   cuda->prop.type = NX_CUDA_ALLOCATION_PINNED;
   cuda->prop.location = (nx_cuda_location){NX_CUDA_LOCATION_DEVICE, cuda->device};
-  return answer;
+  return nx_cuda_done();
 }
 
 /* Inside a section of the capture gate, on the device's own context. */
@@ -231,7 +240,8 @@ static nx_vmm_answer retain(nx_cuda *cuda, nx_vmm_driver *out, char why[NX_CUDA_
 }
 
 static nx_vmm_answer open_steps(nx_cuda *cuda, nx_vmm_driver *out, int *unsupported_out, char why[NX_CUDA_WHY]) {
-  if (!nx_cuda_load(&cuda->calls, why)) return missing(unsupported_out);
+  if (!nx_cuda_load(&cuda->calls, why))
+    return nx_cuda_has_ended() ? nx_cuda_end("cuGetProcAddress") : missing(unsupported_out);
   nx_vmm_answer answer = start(cuda, unsupported_out, why);
   if (answer.outcome == NX_VMM_DONE) answer = find_device(cuda, unsupported_out, why);
   if (answer.outcome == NX_VMM_DONE) answer = retain(cuda, out, why);

@@ -138,6 +138,22 @@ static void a_mark_fails_half_way(void **state) {
   }
 }
 
+/* Half of a mark's events are gone when the driver refuses: the other half goes the next time. */
+static void a_mark_is_dropped_in_two_goes(void **state) {
+  (void)state;
+  add_all();
+  for (int k = 1; k <= 3; k++) {
+    char schedule[64];
+    uint64_t mark = marked();
+    snprintf(schedule, sizeof schedule, "fail=cuEventDestroy:%d:800", k);
+    nx_fake_schedule(schedule);
+    assert_int_equal(driver.drop_mark(driver.self, mark).outcome, NX_VMM_REFUSED);
+    assert_int_equal(nx_fake_counts().events, 4 - k);
+    assert_int_equal(driver.drop_mark(driver.self, mark).outcome, NX_VMM_DONE);
+    assert_int_equal(nx_fake_counts().events, 0);
+  }
+}
+
 static void an_event_that_fails_is_told(void **state) {
   (void)state;
   uint64_t mark = marked();
@@ -156,6 +172,7 @@ int main(void) {
                                      TEST(misuse_is_refused),
                                      TEST(room_for_256),
                                      TEST(a_mark_fails_half_way),
+                                     TEST(a_mark_is_dropped_in_two_goes),
                                      TEST(an_event_that_fails_is_told)};
   return cmocka_run_group_tests_name("cuda_streams", tests, NULL, NULL);
 }

@@ -24,6 +24,8 @@ typedef struct nx_work {
   fakecuda_mapped_fn *mapped;
   uint64_t refused;     /* steps that were */
   uint64_t quarantined; /* steps that answered so */
+  uint64_t flags;       /* what the open allocator offers: a fault in its probe strikes a capability */
+  int told_lost;        /* the plugin says that the device is */
   int broken;           /* promises */
 } nx_work;
 
@@ -34,7 +36,9 @@ void nx_broken(nx_work *work, const char *format, ...) __attribute__((format(pri
 /* Whether the driver still serves: neither lost nor ended. */
 int nx_serves(const nx_work *work);
 
-/* workload_books.c: the driver's figures against the plugin's and the host's; `shared`: a prefix is there. */
+/* workload_books.c: figures of the open mechanism, 0 where there are none; */
+int nx_figures(const nx_work *work, NxmemVmmStats *stats);
+/* the driver's figures against the plugin's and the host's; `shared`: a prefix is there. */
 void nx_compare(nx_work *work, const char *where, int shared);
 /* An allocation maps what it says, and nothing else is mapped in its place. */
 void nx_compare_place(nx_work *work, nxmem_allocation allocation, uint64_t bytes);

@@ -9,7 +9,7 @@
 
 #include "workload.h"
 
-static int figures(const nx_work *work, NxmemVmmStats *stats) {
+int nx_figures(const nx_work *work, NxmemVmmStats *stats) {
   nxmem_allocator_info info;
   *stats = (NxmemVmmStats){.struct_size = sizeof *stats};
   if (nxmem_allocator_get_info(work->allocator, &info, NULL) != NXMEM_OK) return 0;
@@ -25,7 +25,7 @@ void nx_compare(nx_work *work, const char *where, int shared) {
   NxmemVmmStats stats;
   fakecuda_counts driver;
   work->count(&driver);
-  if (!nx_serves(work) || !figures(work, &stats)) return;
+  if (!nx_serves(work) || !nx_figures(work, &stats)) return;
   equal(work, where, "granules mapped", stats.granules_mapped, driver.mappings);
   equal(work, where, "address space", stats.reserved_bytes, driver.reserved_bytes);
   equal(work, where, "underflows", stats.refcount_underflows, 0);

@@ -40,26 +40,26 @@ static int decommit(nx_work *work, nxmem_allocation span, uint64_t first, uint64
   return nx_step(work, "decommit", nxmem_decommit(work->allocator, span, range, &unmapped, &error), &error);
 }
 
-/* A failed commit is tried again: the fault is over, so it must work, unless a granule of it was lost. */
-static void commit_for_sure(nx_work *work, nxmem_allocation span, uint64_t first, uint64_t count) {
-  uint64_t before = work->quarantined;
-  if (commit(work, span, first, count) || !nx_serves(work)) return;
+/* A failed commit is tried again: the fault is over, so it must work, unless something of the span was lost since `before`. */
+static void commit_for_sure(nx_work *work, nxmem_allocation span, NxmemByteRange granules, uint64_t before) {
+  if (commit(work, span, granules.offset, granules.bytes) || !nx_serves(work)) return;
   nx_compare(work, "a failed commit", 0);
   if (work->quarantined != before) return;
-  if (!commit(work, span, first, count)) nx_broken(work, "a commit that failed once fails again");
+  if (!commit(work, span, granules.offset, granules.bytes)) nx_broken(work, "a commit that failed once fails again");
 }
 
 void nx_run_commits(nx_work *work) {
   nxmem_allocation span;
+  const uint64_t before = work->quarantined;
   if (!make_span(work, SPAN, 1, &span)) return;
-  commit_for_sure(work, span, 2, 3);
+  commit_for_sure(work, span, (NxmemByteRange){2, 3}, before);
   nx_compare_place(work, span, SPAN * NX_GRANULE);
-  commit_for_sure(work, span, 0, SPAN);
+  commit_for_sure(work, span, (NxmemByteRange){0, SPAN}, before);
   nx_compare(work, "commits", 0);
   decommit(work, span, 1, 2);
   decommit(work, span, 5, 1);
   nx_compare(work, "decommits", 0);
-  commit_for_sure(work, span, 1, 1);
+  commit_for_sure(work, span, (NxmemByteRange){1, 1}, before);
   nx_compare_place(work, span, SPAN * NX_GRANULE);
   release(work, span);
   nx_compare(work, "a release", 0);
