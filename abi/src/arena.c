@@ -58,14 +58,14 @@ nxmem_verdict nxmem_check_not_queued(uint64_t queued) {
   return nx_accept();
 }
 
-nxmem_verdict nxmem_prefix_retain(nxmem_prefix_use *use) {
+nxmem_verdict nxmem_prefix_use_retain(nxmem_prefix_use *use) {
   if (use->handles == 0u) return nx_verdict(NXMEM_REASON_NO_REFERENCE, 0u, 0u, 1u);
   if (use->handles == UINT64_MAX) return nx_verdict(NXMEM_REASON_TOO_MANY_REFERENCES, 0u, use->handles, UINT64_MAX);
   use->handles++;
   return nx_accept();
 }
 
-nxmem_verdict nxmem_prefix_release(nxmem_prefix_use *use) {
+nxmem_verdict nxmem_prefix_use_release(nxmem_prefix_use *use) {
   if (use->handles == 0u) return nx_verdict(NXMEM_REASON_NO_REFERENCE, 0u, 0u, 1u);
   use->handles--;
   return nx_accept();

@@ -129,7 +129,7 @@ def arena_seeds():
     yield from numbered("check_not_queued", u64, (0, 1, 2, 1 << 32, MAX64))
     uses = product((0, 1, 2, 1 << 32, MAX64 - 1, MAX64), (0, 1, 2, 1 << 32, MAX64 - 1, MAX64))
     for use in uses:
-        for function in ("prefix_retain", "prefix_release", "prefix_view", "prefix_unview", "prefix_is_gone"):
+        for function in ("prefix_use_retain", "prefix_use_release", "prefix_view", "prefix_unview", "prefix_is_gone"):
             yield f"{function}_{use[0]:x}_{use[1]:x}", call(function, u64(*use))
 
 

@@ -102,13 +102,13 @@ static void unmap_owner(nx_engine *engine, nx_prefix *prefix, nx_undone *out) {
 void nx_prefix_release_locked(nx_engine *engine, nx_prefix *prefix, nx_undone *out) {
   *out = (nx_undone){.status = NXMEM_STATUS_OK};
   if (prefix->use.handles > 1u) {
-    (void)nxmem_prefix_release(&prefix->use);
+    (void)nxmem_prefix_use_release(&prefix->use);
     return;
   }
   const int sectioned = nx_device_begin(&engine->device) == NX_VMM_DONE;
   unmap_owner(engine, prefix, out);
   if (out->status != NXMEM_STATUS_BUSY) {
-    (void)nxmem_prefix_release(&prefix->use);
+    (void)nxmem_prefix_use_release(&prefix->use);
     nx_take(&nx_the_report.capabilities, 1u);
     end_if_gone(engine, prefix);
   }

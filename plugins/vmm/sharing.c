@@ -70,7 +70,7 @@ static NxmemStatus retain(void *ctx, const NxmemSharedPrefixHandle *handle) {
   pthread_mutex_lock(&engine->lock);
   nx_prefix *prefix = find_locked(engine, handle);
   const uint32_t status = prefix == NULL ? (uint32_t)NXMEM_STATUS_UNKNOWN_ALLOCATION
-                                         : nx_granule_status(nxmem_prefix_retain(&prefix->use).reason);
+                                         : nx_granule_status(nxmem_prefix_use_retain(&prefix->use).reason);
   pthread_mutex_unlock(&engine->lock);
   return nx_told(engine, status, "prefix: unknown or released");
 }

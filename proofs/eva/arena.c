@@ -57,14 +57,14 @@ static nxmem_prefix_use any_use(void) {
   return use;
 }
 
-void eva_nxmem_prefix_retain(void) {
+void eva_nxmem_prefix_use_retain(void) {
   nxmem_prefix_use use = any_use();
-  (void)nxmem_prefix_retain(&use);
+  (void)nxmem_prefix_use_retain(&use);
 }
 
-void eva_nxmem_prefix_release(void) {
+void eva_nxmem_prefix_use_release(void) {
   nxmem_prefix_use use = any_use();
-  (void)nxmem_prefix_release(&use);
+  (void)nxmem_prefix_use_release(&use);
 }
 
 void eva_nxmem_prefix_view(void) {

@@ -179,13 +179,13 @@ typedef struct prefix_row {
 } prefix_row;
 
 static const prefix_row prefix_rows[] = {
-    {"prefix: retain", nxmem_prefix_retain, {1, 0}, ALLOW, {2, 0}},
-    {"prefix: retain the last", nxmem_prefix_retain, {ALL - 1, 3}, ALLOW, {ALL, 3}},
-    {"prefix: retain too many", nxmem_prefix_retain, {ALL, 3}, NO(TOO_MANY_REFERENCES, ALL, ALL), {ALL, 3}},
-    {"prefix: retain, the handle is gone", nxmem_prefix_retain, {0, 3}, NO(NO_REFERENCE, 0, 1), {0, 3}},
-    {"prefix: release", nxmem_prefix_release, {2, 1}, ALLOW, {1, 1}},
-    {"prefix: release the last", nxmem_prefix_release, {1, 1}, ALLOW, {0, 1}},
-    {"prefix: release twice", nxmem_prefix_release, {0, 1}, NO(NO_REFERENCE, 0, 1), {0, 1}},
+    {"prefix: retain", nxmem_prefix_use_retain, {1, 0}, ALLOW, {2, 0}},
+    {"prefix: retain the last", nxmem_prefix_use_retain, {ALL - 1, 3}, ALLOW, {ALL, 3}},
+    {"prefix: retain too many", nxmem_prefix_use_retain, {ALL, 3}, NO(TOO_MANY_REFERENCES, ALL, ALL), {ALL, 3}},
+    {"prefix: retain, the handle is gone", nxmem_prefix_use_retain, {0, 3}, NO(NO_REFERENCE, 0, 1), {0, 3}},
+    {"prefix: release", nxmem_prefix_use_release, {2, 1}, ALLOW, {1, 1}},
+    {"prefix: release the last", nxmem_prefix_use_release, {1, 1}, ALLOW, {0, 1}},
+    {"prefix: release twice", nxmem_prefix_use_release, {0, 1}, NO(NO_REFERENCE, 0, 1), {0, 1}},
     {"prefix: map", nxmem_prefix_view, {1, 0}, ALLOW, {1, 1}},
     {"prefix: map the last", nxmem_prefix_view, {1, ALL - 1}, ALLOW, {1, ALL}},
     {"prefix: map too many", nxmem_prefix_view, {1, ALL}, NO(TOO_MANY_REFERENCES, ALL, ALL), {1, ALL}},
@@ -211,7 +211,7 @@ static void test_prefix_orders(void **state) {
     nxmem_prefix_use use = {1, 3};
     for (int i = 0; i < 4; i++) {
       assert_int_equal(nxmem_prefix_is_gone(&use), 0);
-      const nxmem_verdict v = i == handle_at ? nxmem_prefix_release(&use) : nxmem_prefix_unview(&use);
+      const nxmem_verdict v = i == handle_at ? nxmem_prefix_use_release(&use) : nxmem_prefix_unview(&use);
       nx_assert_verdict(v, (nxmem_verdict)ALLOW);
     }
     assert_int_equal(nxmem_prefix_is_gone(&use), 1);

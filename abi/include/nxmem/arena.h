@@ -172,7 +172,7 @@ typedef struct nxmem_prefix_use {
       ensures one_more: use->handles == \old(use->handles) + 1;
     complete behaviors;
     disjoint behaviors; */
-nxmem_verdict nxmem_prefix_retain(nxmem_prefix_use *use);
+nxmem_verdict nxmem_prefix_use_retain(nxmem_prefix_use *use);
 /* One fewer. NO_REFERENCE. */
 /*@ requires writable: \valid(use);
     assigns use->handles;
@@ -186,7 +186,7 @@ nxmem_verdict nxmem_prefix_retain(nxmem_prefix_use *use);
       ensures one_fewer: use->handles == \old(use->handles) - 1;
     complete behaviors;
     disjoint behaviors; */
-nxmem_verdict nxmem_prefix_release(nxmem_prefix_use *use);
+nxmem_verdict nxmem_prefix_use_release(nxmem_prefix_use *use);
 /* One mapping more: only while there is a handle. NO_REFERENCE; TOO_MANY_REFERENCES. */
 /*@ requires writable: \valid(use);
     assigns use->mappings;

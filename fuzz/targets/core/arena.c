@@ -74,8 +74,8 @@ static void step(core_call *call, prefix_step *function, int of_handles) {
   if (memcmp(use, &expected, sizeof expected) != 0) core_fail(call, "frame", "more changed than may");
 }
 
-static void run_nxmem_prefix_retain(core_call *call) { step(call, nxmem_prefix_retain, 1); }
-static void run_nxmem_prefix_release(core_call *call) { step(call, nxmem_prefix_release, 1); }
+static void run_nxmem_prefix_use_retain(core_call *call) { step(call, nxmem_prefix_use_retain, 1); }
+static void run_nxmem_prefix_use_release(core_call *call) { step(call, nxmem_prefix_use_release, 1); }
 static void run_nxmem_prefix_view(core_call *call) { step(call, nxmem_prefix_view, 0); }
 static void run_nxmem_prefix_unview(core_call *call) { step(call, nxmem_prefix_unview, 0); }
 
@@ -84,9 +84,9 @@ static void run_nxmem_prefix_is_gone(core_call *call) {
 }
 
 static const core_row rows[] = {
-    CORE_ROW(nxmem_granule_choose),   CORE_ROW(nxmem_ladder_start),   CORE_ROW(nxmem_ladder_next),
-    CORE_ROW(nxmem_pool_may_keep),    CORE_ROW(nxmem_total_subtract), CORE_ROW(nxmem_peak),
-    CORE_ROW(nxmem_check_not_queued), CORE_ROW(nxmem_prefix_retain),  CORE_ROW(nxmem_prefix_release),
-    CORE_ROW(nxmem_prefix_view),      CORE_ROW(nxmem_prefix_unview),  CORE_ROW(nxmem_prefix_is_gone),
+    CORE_ROW(nxmem_granule_choose),   CORE_ROW(nxmem_ladder_start),      CORE_ROW(nxmem_ladder_next),
+    CORE_ROW(nxmem_pool_may_keep),    CORE_ROW(nxmem_total_subtract),    CORE_ROW(nxmem_peak),
+    CORE_ROW(nxmem_check_not_queued), CORE_ROW(nxmem_prefix_use_retain), CORE_ROW(nxmem_prefix_use_release),
+    CORE_ROW(nxmem_prefix_view),      CORE_ROW(nxmem_prefix_unview),     CORE_ROW(nxmem_prefix_is_gone),
 };
 CORE_TOPIC(arena);
