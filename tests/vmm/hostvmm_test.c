@@ -1,0 +1,218 @@
+/*
+ * hostvmm_test.c: the shipped libnxmem_hostvmm.so through the host library.
+ *
+ * Attackers played: programs that store where they may not, and time.
+ * Promise: what was not committed, was decommitted, or is only shared cannot be written; the figures are exported and true; ten thousand lives of the module use up nothing.
+ */
+#define _GNU_SOURCE
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "hosttest.h"
+#include "nxmem/statistics.h"
+#include "nxmem_capabilities.h"
+
+#define G (2ull << 20)
+enum { ROUNDS = 10000, SETTLED = 500, SLACK_PAGES = 64 };
+
+typedef struct loaded {
+  const char *path;
+  nxmem_host host;
+  nxmem_plugin plugin;
+  nxmem_allocator allocator;
+} loaded;
+
+static void load_again(loaded *it) {
+  it->plugin = nx_must_open(it->host, it->path);
+  it->allocator = nx_must_open_mechanism(it->plugin, "hostvmm");
+}
+
+static loaded load(void) {
+  loaded it = {.path = nx_plugin_copy("libnxmem_hostvmm.so"), .host = nx_host_in(NXMEM_FETCH_GUARDED)};
+  load_again(&it);
+  return it;
+}
+
+static void unload(loaded *it) {
+  nx_must_close(it->allocator);
+  nx_must_unload(it->plugin, it->path);
+}
+
+static void end(loaded *it) {
+  unload(it);
+  nx_host_gone(it->host);
+}
+
+/* Eight granules, none of them committed but the first byte's. */
+static nxmem_allocation span_of(loaded *it) {
+  nxmem_allocation span;
+  nxmem_error error;
+  const NxmemByteRange first = {0u, 1u};
+  const nxmem_allocate_options options = {&first, 1u};
+  assert_int_equal(nxmem_allocate(it->allocator, 8u * G, 4096u, &options, &span, &error), NXMEM_OK);
+  return span;
+}
+
+static NxmemVmmStats figures(const loaded *it) {
+  void *address = NULL;
+  nxmem_error error;
+  NxmemVmmStatisticsFunction ask;
+  NxmemVmmStats stats = {.struct_size = sizeof stats};
+  assert_int_equal(nxmem_plugin_symbol(it->plugin, NXMEM_STATISTICS_EXPORT, &address, &error), NXMEM_OK);
+  memcpy(&ask, &address, sizeof ask);
+  assert_int_equal(ask(0x686F7374766D6Dull, NXMEM_TIER_HOST, 0u, &stats), NXMEM_STATUS_OK);
+  return stats;
+}
+
+/* ---- What faults ------------------------------------------------------------------------------------------------------ */
+
+static void leave_with_3(int number) {
+  (void)number;
+  _exit(3);
+}
+
+static int store_faults(uint8_t *at) {
+  int status = 0;
+  const pid_t child = fork();
+  assert_int_not_equal(child, -1);
+  if (child == 0) {
+    signal(SIGSEGV, leave_with_3);
+    *(volatile uint8_t *)at = 1u;
+    _exit(0);
+  }
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 3));
+  return WEXITSTATUS(status) == 3;
+}
+
+static void what_is_not_committed_faults(void **state) {
+  loaded it = load();
+  nxmem_error error;
+  uint64_t unmapped = 0u;
+  const nxmem_allocation span = span_of(&it);
+  uint8_t *at = span.ptr;
+  (void)state;
+  assert_false(store_faults(at));
+  assert_true(store_faults(at + G));
+  assert_int_equal(nxmem_commit(it.allocator, span, (NxmemByteRange){G, 2u * G}, &error), NXMEM_OK);
+  assert_false(store_faults(at + G));
+  assert_int_equal(nxmem_decommit(it.allocator, span, (NxmemByteRange){G, G}, &unmapped, &error), NXMEM_OK);
+  assert_int_equal(unmapped, G);
+  assert_true(store_faults(at + G));
+  assert_false(store_faults(at + 2u * G));
+  nx_must_release(it.allocator, span);
+  assert_true(store_faults(at));
+  end(&it);
+}
+
+static void sharers_cannot_write(void **state) {
+  loaded it = load();
+  nxmem_error error;
+  nxmem_prefix prefix;
+  nxmem_group_outcome outcome;
+  nxmem_allocation spans[3];
+  (void)state;
+  for (int i = 0; i < 3; i++) spans[i] = span_of(&it);
+  assert_int_equal(nxmem_prefix_create(it.allocator, 100000u, &prefix, &error), NXMEM_OK);
+  assert_int_equal(nxmem_prefix_commit(prefix, spans, 3u, G, &outcome, &error), NXMEM_OK);
+  assert_int_equal(outcome, NXMEM_GROUP_SHARED);
+  for (int i = 0; i < 3; i++) {
+    assert_true(store_faults((uint8_t *)spans[i].ptr + G));
+    assert_false(store_faults(spans[i].ptr));
+    nx_must_release(it.allocator, spans[i]);
+  }
+  assert_int_equal(nxmem_prefix_release(prefix, &error), NXMEM_OK);
+  end(&it);
+}
+
+/* ---- Figures ---------------------------------------------------------------------------------------------------------- */
+
+static void figures_are_exported(void **state) {
+  loaded it = load();
+  nxmem_error error;
+  (void)state;
+  const NxmemVmmStats before = figures(&it);
+  assert_true(before.reserved_bytes >= 1ull << 30);
+  assert_int_equal(before.committed_bytes, 0);
+  assert_int_equal(before.peak_committed_bytes, 0);
+  assert_int_equal(before.granule_bytes, G);
+  const nxmem_allocation span = span_of(&it);
+  assert_int_equal(nxmem_commit(it.allocator, span, (NxmemByteRange){0u, 4u * G}, &error), NXMEM_OK);
+  const NxmemVmmStats during = figures(&it);
+  assert_int_equal(during.committed_bytes, 4u * G);
+  assert_int_equal(during.granules_mapped, 4);
+  nx_must_release(it.allocator, span);
+  const NxmemVmmStats after = figures(&it);
+  assert_int_equal(after.committed_bytes, 0);
+  assert_int_equal(after.peak_committed_bytes, 4u * G);
+  assert_int_equal(after.pool_bytes, 4u * G);
+  assert_int_equal(after.maps - before.maps, 4);
+  assert_int_equal(after.unmaps - before.unmaps, 4);
+  end(&it);
+}
+
+/* ---- Growth ----------------------------------------------------------------------------------------------------------- */
+
+typedef struct usage {
+  uint64_t descriptors, mappings, pages;
+} usage;
+
+static uint64_t lines_of(const char *path) {
+  FILE *file = fopen(path, "r");
+  uint64_t lines = 0u;
+  assert_non_null(file);
+  for (int c = getc(file); c != EOF; c = getc(file)) lines += c == '\n';
+  fclose(file);
+  return lines;
+}
+
+static usage usage_now(void) {
+  usage now = {nx_open_fds(), lines_of("/proc/self/maps"), 0u};
+  unsigned long all, resident;
+  FILE *file = fopen("/proc/self/statm", "r");
+  assert_non_null(file);
+  assert_int_equal(fscanf(file, "%lu %lu", &all, &resident), 2);
+  fclose(file);
+  now.pages = resident;
+  return now;
+}
+
+static void one_life(loaded *it, int number) {
+  nxmem_error error;
+  uint64_t retired = 0u;
+  load_again(it);
+  const nxmem_allocation span = span_of(it);
+  assert_int_equal(nxmem_commit(it->allocator, span, (NxmemByteRange){0u, 3u * G}, &error), NXMEM_OK);
+  *(uint8_t *)span.ptr = 1u;
+  if (number % 3 == 0) {
+    assert_int_equal(nxmem_enqueue_release(it->allocator, span, NULL, NULL, &error), NXMEM_OK);
+    assert_int_equal(nxmem_drain_releases(it->allocator, 1u, &retired, &error), NXMEM_OK);
+  } else {
+    nx_must_release(it->allocator, span);
+  }
+  unload(it);
+}
+
+static void ten_thousand_lives(void **state) {
+  loaded it = load();
+  usage before = {0u, 0u, 0u};
+  (void)state;
+  unload(&it);
+  for (int i = 0; i < ROUNDS; i++) {
+    if (i == SETTLED) before = usage_now();
+    one_life(&it, i);
+  }
+  const usage after = usage_now();
+  assert_int_equal(after.descriptors, before.descriptors);
+  assert_true(after.mappings <= before.mappings + 2u);
+  assert_true(after.pages <= before.pages + SLACK_PAGES);
+  nx_host_gone(it.host);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(what_is_not_committed_faults), cmocka_unit_test(sharers_cannot_write),
+      cmocka_unit_test(figures_are_exported), cmocka_unit_test(ten_thousand_lives)};
+  return cmocka_run_group_tests_name("vmm_hostvmm", tests, NULL, NULL);
+}
