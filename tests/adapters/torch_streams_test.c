@@ -80,7 +80,7 @@ static void freed_on_a_stream_refused(void) {
   CHECK(nx_told.enqueues == 0 && nx_torch_now().kept_blocks == 1);
   nx_told.add_status = NXMEM_STATUS_OK;
   void *other = nx_torch_must_malloc(64, 0, NULL);
-  CHECK(other != ptr && nx_told.enqueues == 1 && nx_told.adds_at_enqueue == 2 && nx_torch_now().kept_blocks == 0);
+  CHECK(other != NULL && nx_told.enqueues == 1 && nx_told.adds_at_enqueue == 2 && nx_torch_now().kept_blocks == 0);
 }
 
 static void recorded_stream(void) {
