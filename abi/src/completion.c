@@ -120,6 +120,12 @@ nxmem_enqueue_fate nxmem_judge_enqueue(uint32_t status_code, uint64_t ticket, ui
   return ticket == NXMEM_UNWRITTEN_COUNT ? NXMEM_ENQUEUE_QUARANTINED : NXMEM_ENQUEUE_QUEUED;
 }
 
+nxmem_verdict nxmem_check_ticket(uint32_t status_code, uint64_t ticket) {
+  if (status_code == NXMEM_STATUS_OK && ticket == NXMEM_UNWRITTEN_COUNT)
+    return nx_verdict(NXMEM_REASON_TICKET_UNWRITTEN, 0u, 0u, 0u);
+  return nx_accept();
+}
+
 /*@ assigns \nothing;
     ensures exact: \result == NX_LEAST(a, b); */
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }

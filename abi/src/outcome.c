@@ -88,13 +88,10 @@ nxmem_release_fate nxmem_final_fate(nxmem_release_fate fate) {
   return fate == NXMEM_FATE_GONE ? NXMEM_FATE_GONE : NXMEM_FATE_QUARANTINED;
 }
 
-void nxmem_outcome_take(NXMEM_UNTRUSTED NxmemReleaseOutcome *src, NxmemReleaseOutcome *out) {
-  out->struct_size = NX_LOAD(NxmemReleaseOutcome, src, struct_size);
+void nxmem_outcome_take(NXMEM_UNTRUSTED NxmemReleaseOutcome *src, nxmem_outcome *out) {
   out->state = NX_LOAD(NxmemReleaseOutcome, src, state);
-  out->allocation_bytes = NX_LOAD(NxmemReleaseOutcome, src, allocation_bytes);
   out->unmapped_bytes = NX_LOAD(NxmemReleaseOutcome, src, unmapped_bytes);
   out->residual_owned_bytes = NX_LOAD(NxmemReleaseOutcome, src, residual_owned_bytes);
-  nxmem_status_take(&src->failure, &out->failure);
 }
 
 void nxmem_settle_refund(uint64_t reported, uint64_t charged, uint64_t residual, nxmem_refund *out) {
@@ -105,4 +102,9 @@ void nxmem_settle_refund(uint64_t reported, uint64_t charged, uint64_t residual,
   out->excess = beyond - out->from_residual;
   out->credited = out->from_charge + out->from_residual;
   out->residual = nxmem_count_add(residual - out->from_residual, out->left);
+}
+
+nxmem_verdict nxmem_check_refund(uint64_t reported, uint64_t charged, uint64_t excess) {
+  if (excess != 0u) return nx_verdict(NXMEM_REASON_TOTAL_TOO_LARGE, 0u, reported, charged);
+  return nx_accept();
 }

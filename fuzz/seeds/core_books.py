@@ -54,6 +54,7 @@ def outcome_seeds():
     yield from numbered("settle_refund", u64, (
         (0, 0, 0), (5, 5, 0), (4, 5, 0), (6, 5, 0), (6, 5, 1), (6, 5, 2), (7, 5, 1), (MAX64, 5, 3), (MAX64, MAX64, 0),
         (MAX64, 0, MAX64), (0, 5, 5), (5, 0, 5), (4, 0, 5), (6, 0, 5), (MAX64, MAX64, MAX64)))
+    yield from numbered("check_refund", u64, ((0, 0, 0), (5, 5, 0), (6, 5, 1), (MAX64, 5, MAX64 - 5), (MAX64, 0, MAX64)))
 
 
 def named_seeds():
@@ -257,6 +258,9 @@ def drain_seeds():
         yield f"retired_{name}", call("retired", u64(*numbers))
         yield f"check_retired_{name}", call("check_retired", u64(*numbers))
     yield from numbered("check_pending", u64, counts)
+    for status in (0, 1, MAX32):
+        for ticket in (0, 5, MAX64 - 1, MAX64):
+            yield f"check_ticket_{status:x}_{ticket:x}", call("check_ticket", u32(status), u64(ticket))
     for passes in (0, 1, 15, 16, MAX32):
         for before, after in ((0, 0), (0, 1), (1, 0), (1, 1), (2, 1), (1, 2), (MAX64, MAX64 - 1)):
             yield f"drain_goes_on_{passes:x}_{before:x}_{after:x}", call("drain_goes_on", u32(passes), u64(before, after))

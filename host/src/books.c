@@ -167,16 +167,17 @@ int nx_books_own(nx_allocator *a, uint64_t bytes) {
 void nx_books_disown(nx_allocator *a, uint64_t bytes) { drop_charge(owned_purse(nx_visit_of(a)), bytes); }
 
 /* What nobody but this record is charged with does not touch the residual, which all threads share. */
-int nx_books_refund(nx_visit visit, nx_allocation *record, uint64_t reported) {
+nxmem_verdict nx_books_refund(nx_visit visit, nx_allocation *record, uint64_t reported) {
   nx_allocator *a = visit.allocator;
+  const uint64_t charged = get(&record->mapped);
   nxmem_refund split;
   uint64_t residual = atomic_load(&a->residual);
   do {
-    nxmem_settle_refund(reported, get(&record->mapped), residual, &split);
+    nxmem_settle_refund(reported, charged, residual, &split);
   } while (split.residual != residual && !atomic_compare_exchange_weak(&a->residual, &residual, split.residual));
   drop_charge(mapped_purse(visit), split.credited);
   drop_charge(owned_purse(visit), get(&record->owned));
-  return split.excess == 0;
+  return nxmem_check_refund(reported, charged, split.excess);
 }
 
 uint64_t nx_books_owned_of(nx_allocation *record) { return get(&record->owned); }

@@ -26,10 +26,10 @@ uint64_t nx_books_owned_of(nx_allocation *record);
 uint64_t nx_books_mapped_of(nx_allocation *record);
 
 /*
- * A record is gone: credit what the plugin reports as unmapped, never more than was charged. 0 where it reported more: a violation, which
+ * A record is gone: credit what the plugin reports as unmapped, never more than was charged. Where it reported more the verdict refuses: a violation, which
  * the caller counts. [any-thread]
  */
-int nx_books_refund(nx_visit visit, nx_allocation *record, uint64_t reported);
+nxmem_verdict nx_books_refund(nx_visit visit, nx_allocation *record, uint64_t reported);
 
 /* Count a record as quarantined; its charge stays. [any-thread] */
 void nx_books_quarantine(nx_allocator *allocator, nx_allocation *record);

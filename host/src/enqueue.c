@@ -106,10 +106,6 @@ static nxmem_result live_again(enqueuing *e) {
   return r;
 }
 
-static nxmem_verdict no_ticket(void) {
-  return (nxmem_verdict){.reason = NXMEM_REASON_TICKET_UNWRITTEN, .field = 0, .found = 0, .needed = 0};
-}
-
 static nxmem_result quarantine(enqueuing *e) {
   const nx_release_answer answer = {.fate = NXMEM_FATE_QUARANTINED,
                                     .state = NXMEM_RELEASE_QUARANTINED,
@@ -117,11 +113,11 @@ static nxmem_result quarantine(enqueuing *e) {
                                     .status = e->status};
   nx_release_finish(e->allocator, e->record, &answer);
   end(e);
-  if (e->status.code != NXMEM_STATUS_OK)
+  const nxmem_verdict v = nxmem_check_ticket(e->status.code, e->ticket);
+  if (v.reason == NXMEM_REASON_NONE)
     return nx_fail_status(e->error, NXMEM_ERR_QUARANTINED, &e->status, "enqueue release: quarantined");
-  nx_violation(e->allocator, no_ticket());
-  return nx_fail_verdict(e->error, NXMEM_ERR_QUARANTINED, no_ticket(),
-                         "enqueue release: quarantined, it could never settle");
+  nx_violation(e->allocator, v);
+  return nx_fail_verdict(e->error, NXMEM_ERR_QUARANTINED, v, "enqueue release: quarantined, it could never settle");
 }
 
 /*

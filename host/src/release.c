@@ -28,13 +28,13 @@ static void release_structured(nx_allocator *a, const NxmemAllocation *allocatio
   outcome.residual_owned_bytes = NXMEM_UNWRITTEN_COUNT;
   const NxmemStatus answer = a->table.release_allocation(a->table.ctx, allocation, &outcome);
   const uint32_t code = nx_take_answer(&answer, &out->status);
-  NxmemReleaseOutcome taken;
+  nxmem_outcome taken;
   nxmem_outcome_take(&outcome, &taken);
   out->state = taken.state;
   out->reported = taken.unmapped_bytes;
   out->residual = taken.residual_owned_bytes;
   out->fate = nxmem_judge_release(code, taken.state);
-  if (nxmem_failure_says_why(code, out->fate)) out->status = taken.failure;
+  if (nxmem_failure_says_why(code, out->fate)) nxmem_status_take(&outcome.failure, &out->status);
 }
 
 static void release_plain(nx_allocator *a, const NxmemAllocation *allocation, nx_release_answer *out) {
@@ -63,11 +63,6 @@ static void ask(nx_allocator *a, const nx_claimed *claimed, nx_release_answer *o
 void nx_release_ask(nx_allocator *a, nx_allocation *record, nx_release_answer *out) {
   const nx_claimed claimed = nx_record_look(record);
   ask(a, &claimed, out);
-}
-
-/* More was reported than was ever mapped. */
-static nxmem_verdict over_refund(uint64_t reported, uint64_t charged) {
-  return (nxmem_verdict){.reason = NXMEM_REASON_TOTAL_TOO_LARGE, .field = 0, .found = reported, .needed = charged};
 }
 
 /* Its address is looked at again, unless it has another owner meanwhile: a violation. Without memory it stays as it is, and is not looked at. */
@@ -99,10 +94,6 @@ static NX_APART void quarantine(nx_allocator *a, nx_allocation *record, const nx
   keep_record(a, record);
 }
 
-static NX_APART void note_over_refund(nx_allocator *a, nx_allocation *record, uint64_t reported) {
-  nx_violation(a, over_refund(reported, atomic_load_explicit(&record->mapped, memory_order_relaxed)));
-}
-
 static NX_APART void drop_mappings(nx_allocator *a, nx_allocation *record) { nx_mappings_drop(a, record, 0); }
 
 static void finish(nx_visit visit, nx_allocation *record, const nx_release_answer *answer) {
@@ -110,7 +101,8 @@ static void finish(nx_visit visit, nx_allocation *record, const nx_release_answe
     quarantine(visit.allocator, record, answer);
     return;
   }
-  if (!nx_books_refund(visit, record, answer->reported)) note_over_refund(visit.allocator, record, answer->reported);
+  const nxmem_verdict refund = nx_books_refund(visit, record, answer->reported);
+  if (refund.reason != NXMEM_REASON_NONE) nx_violation(visit.allocator, refund);
   if (nx_record_maps(record)) drop_mappings(visit.allocator, record);
   if (nx_slot_free(&record->slot)) nx_thread_give(visit.thread, &nx_allocations, &record->slot);
 }

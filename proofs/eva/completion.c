@@ -76,6 +76,8 @@ void eva_nxmem_retired(void) { (void)nxmem_retired(any64, any64, any64); }
 
 void eva_nxmem_check_retired(void) { (void)nxmem_check_retired(any64, any64, any64); }
 
+void eva_nxmem_check_ticket(void) { (void)nxmem_check_ticket(any32, any64); }
+
 void eva_nxmem_check_pending(void) { (void)nxmem_check_pending(any64); }
 
 void eva_nxmem_drain_goes_on(void) { (void)nxmem_drain_goes_on(any32, any64, any64); }

@@ -29,10 +29,9 @@ void eva_nxmem_judge_deallocate(void) { (void)nxmem_judge_deallocate(any32); }
 
 void eva_nxmem_judge_release(void) { (void)nxmem_judge_release(any32, any32); }
 
-/* eva: -eva-min-loop-unroll 256 -eva-slevel-function nxmem_status_take:1 */
 void eva_nxmem_outcome_take(void) {
   NxmemReleaseOutcome outcome;
-  NxmemReleaseOutcome out;
+  nxmem_outcome out;
   eva_fill(&outcome, sizeof(outcome));
   nxmem_outcome_take(&outcome, &out);
 }
@@ -44,6 +43,8 @@ void eva_nxmem_settle_refund(void) {
   nxmem_refund out;
   nxmem_settle_refund(reported, charged, eva_bound(), &out);
 }
+
+void eva_nxmem_check_refund(void) { (void)nxmem_check_refund(any64, any64, any64); }
 
 void eva_nxmem_may_hand_back(void) { (void)nxmem_may_hand_back(any32); }
 

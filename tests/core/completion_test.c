@@ -375,6 +375,10 @@ static void test_retired(void **state) {
 
 static void test_pending(void **state) {
   (void)state;
+  nx_assert_verdict(nxmem_check_ticket(0, ALL), (nxmem_verdict){NXMEM_REASON_TICKET_UNWRITTEN, 0, 0, 0});
+  nx_assert_verdict(nxmem_check_ticket(0, ALL - 1), (nxmem_verdict)ALLOW);
+  nx_assert_verdict(nxmem_check_ticket(0, 0), (nxmem_verdict)ALLOW);
+  nx_assert_verdict(nxmem_check_ticket(12, ALL), (nxmem_verdict)ALLOW);
   nx_assert_verdict(nxmem_check_pending(0), (nxmem_verdict)ALLOW);
   nx_assert_verdict(nxmem_check_pending(ALL - 1), (nxmem_verdict)ALLOW);
   nx_assert_verdict(nxmem_check_pending(ALL), (nxmem_verdict){NXMEM_REASON_COUNT_UNWRITTEN, 0, ALL, 0});

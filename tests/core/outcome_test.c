@@ -234,27 +234,37 @@ static void test_take_result(void **state) {
 static void test_take_outcome(void **state) {
   (void)state;
   nx_watch watch;
-  NxmemReleaseOutcome out;
-  memset(&out, 0xC5, sizeof out);
+  nxmem_outcome out;
   nx_watch_open(&watch, 296);
   memset(watch.record, 'q', 296);
-  nx_put32(watch.record, 296);
   nx_put32(watch.record + 4, 1);
-  for (uint32_t i = 8; i < 32; i += 8) nx_put64(watch.record + i, 0x3333000000000000ull + i);
-  nx_put32(watch.record + 32, 13);
-  nx_put32(watch.record + 36, 0xFFFFFFFFu);
+  nx_put64(watch.record + 16, 0x3333000000000016ull);
+  nx_put64(watch.record + 24, 0x3333000000000024ull);
   nx_watch_arm(&watch);
   nxmem_outcome_take((const volatile NxmemReleaseOutcome *)(void *)watch.record, &out);
   nx_watch_disarm(&watch);
   nx_watch_assert_single_fetch(&watch, 296);
-  assert_int_equal(out.struct_size, 296);
   assert_int_equal(out.state, 1);
-  for (uint32_t i = 8; i < 32; i += 8) assert_int_equal(nx_get64(&out, i), 0x3333000000000000ull + i);
-  assert_int_equal(out.failure.code, 13);
-  assert_int_equal(out.failure.message_len, 255);
-  assert_int_equal(out.failure.message[254], 'q');
-  assert_int_equal(out.failure.message[255], 0);
+  assert_int_equal(out.unmapped_bytes, 0x3333000000000016ull);
+  assert_int_equal(out.residual_owned_bytes, 0x3333000000000024ull);
   nx_watch_close(&watch);
+}
+
+typedef struct report_row {
+  const char *name;
+  uint64_t reported, charged, excess;
+  nxmem_verdict want;
+} report_row;
+
+static const report_row report_rows[] = {
+    {"report: nothing in excess", 5, 5, 0, ALLOW},
+    {"report: one byte in excess", 6, 5, 1, {NXMEM_REASON_TOTAL_TOO_LARGE, 0, 6, 5}},
+    {"report: 2^64-1 of nothing", ALL, 0, ALL, {NXMEM_REASON_TOTAL_TOO_LARGE, 0, ALL, 0}},
+};
+
+static void test_report(void **state) {
+  const report_row *row = *state;
+  nx_assert_verdict(nxmem_check_refund(row->reported, row->charged, row->excess), row->want);
 }
 
 static void test_constants(void **state) {
@@ -271,6 +281,7 @@ int main(void) {
   nx_suite_rows(&suite, ROWS(release_rows), test_release);
   nx_suite_rows(&suite, ROWS(deallocate_rows), test_deallocate);
   nx_suite_rows(&suite, ROWS(refund_rows), test_refund);
+  nx_suite_rows(&suite, ROWS(report_rows), test_report);
   nx_suite_add(&suite, "each field of a result, loaded once", test_take_result, NULL);
   nx_suite_add(&suite, "each field of an outcome, loaded once", test_take_outcome, NULL);
   nx_suite_add(&suite, "what may be handed back", test_hand_back, NULL);

@@ -323,6 +323,18 @@ typedef enum nxmem_enqueue_fate {
     disjoint behaviors; */
 nxmem_enqueue_fate nxmem_judge_enqueue(uint32_t status_code, uint64_t ticket, uint64_t word, uint64_t allocation_id);
 
+/* TICKET_UNWRITTEN for an OK that left the ticket as it was before the call: such a release could never settle. */
+/*@ assigns \nothing;
+    behavior no_ticket:
+      assumes unwritten: status_code == 0 && ticket == 0xFFFFFFFFFFFFFFFF;
+      ensures refused: NX_VERDICT_IS(\result, NXMEM_REASON_TICKET_UNWRITTEN, 0, 0, 0);
+    behavior a_ticket:
+      assumes otherwise: status_code != 0 || ticket != 0xFFFFFFFFFFFFFFFF;
+      ensures accepted: NX_ACCEPTED(\result);
+    complete behaviors;
+    disjoint behaviors; */
+nxmem_verdict nxmem_check_ticket(uint32_t status_code, uint64_t ticket);
+
 #ifdef __FRAMAC__
 /* clang-format off */
 #define NX_MOST_RETIRED(max, queued) NX_LEAST(max, queued)

@@ -236,32 +236,35 @@ int nxmem_failure_says_why(uint32_t status_code, nxmem_release_fate fate);
     ensures kept: fate != NXMEM_FATE_GONE ==> \result == NXMEM_FATE_QUARANTINED; */
 nxmem_release_fate nxmem_final_fate(nxmem_release_fate fate);
 
-/* Copy an outcome that the plugin may still be writing, each field once; its status through nxmem_status_take. */
+/* What a release wrote beside its status. */
+typedef struct nxmem_outcome {
+  uint32_t state;
+  uint64_t unmapped_bytes;
+  uint64_t residual_owned_bytes;
+} nxmem_outcome;
+
+/*
+ * Copy of an outcome that the plugin may still be writing what is judged, each field once. `failure` is taken with
+ * nxmem_status_take, and only where nxmem_failure_says_why.
+ */
 #ifdef NXMEM_QUIET_WORLD
 /*@ requires src_readable: \valid_read(src);
     requires out_writable: \valid(out);
     requires apart: \separated(src, out);
     assigns *out;
-    ensures struct_size: out->struct_size == src->struct_size;
     ensures state: out->state == src->state;
-    ensures allocation_bytes: out->allocation_bytes == src->allocation_bytes;
     ensures unmapped_bytes: out->unmapped_bytes == src->unmapped_bytes;
-    ensures residual_owned_bytes: out->residual_owned_bytes == src->residual_owned_bytes;
-    ensures failure_code: out->failure.code == src->failure.code;
-    ensures failure_text: NX_MESSAGE_ENDED(&out->failure);
-    ensures failure_copied: NX_MESSAGE_TAKEN(&out->failure, &src->failure); */
+    ensures residual_owned_bytes: out->residual_owned_bytes == src->residual_owned_bytes; */
 #else
 /*@ requires src_readable: \valid_read(src);
     requires out_writable: \valid(out);
     requires apart: \separated(src, out, &NX_LEDGER);
     requires fresh: NX_NOTHING_LOADED_FROM(0);
     assigns *out, NX_LEDGER;
-    ensures failure_text: NX_MESSAGE_ENDED(&out->failure);
-    ensures loads: NX_LOADED(0) && NX_LOADED(4) && NX_LOADED(8) && NX_LOADED(16) && NX_LOADED(24);
-    ensures no_more_loads: \forall integer k; 25 <= k < NX_STATUS_AT ==> !NX_LOADED(k);
-    ensures status_loads: NX_STATUS_LOADED(&out->failure); */
+    ensures loads: NX_LOADED(4) && NX_LOADED(16) && NX_LOADED(24);
+    ensures no_more_loads: !NX_LOADED(0) && !NX_LOADED(8) && NX_NOTHING_LOADED_FROM(25); */
 #endif
-void nxmem_outcome_take(NXMEM_UNTRUSTED NxmemReleaseOutcome *src, NxmemReleaseOutcome *out);
+void nxmem_outcome_take(NXMEM_UNTRUSTED NxmemReleaseOutcome *src, nxmem_outcome *out);
 
 /* How a reported number of unmapped bytes is credited. */
 typedef struct nxmem_refund {
@@ -292,6 +295,21 @@ typedef struct nxmem_refund {
     ensures residual_full: residual - out->from_residual + out->left > 0xFFFFFFFFFFFFFFFF ==>
                            out->residual == 0xFFFFFFFFFFFFFFFF; */
 void nxmem_settle_refund(uint64_t reported, uint64_t charged, uint64_t residual, nxmem_refund *out);
+
+/*
+ * Is a report believed whole? TOTAL_TOO_LARGE where part of it was in excess: with what was reported and what the
+ * allocation itself is charged with.
+ */
+/*@ assigns \nothing;
+    behavior credited:
+      assumes within: excess == 0;
+      ensures accepted: NX_ACCEPTED(\result);
+    behavior too_large:
+      assumes beyond: excess != 0;
+      ensures refused: NX_VERDICT_IS(\result, NXMEM_REASON_TOTAL_TOO_LARGE, 0, reported, charged);
+    complete behaviors;
+    disjoint behaviors; */
+nxmem_verdict nxmem_check_refund(uint64_t reported, uint64_t charged, uint64_t excess);
 
 #ifdef __cplusplus
 }

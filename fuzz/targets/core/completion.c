@@ -73,6 +73,11 @@ static void run_nxmem_check_retired(core_call *call) {
   nxmem_check_retired(reported, max, fuzz_take_u64(&call->in));
 }
 
+static void run_nxmem_check_ticket(core_call *call) {
+  const uint32_t status_code = fuzz_take_u32(&call->in);
+  nxmem_check_ticket(status_code, fuzz_take_u64(&call->in));
+}
+
 static void run_nxmem_check_pending(core_call *call) { nxmem_check_pending(fuzz_take_u64(&call->in)); }
 
 static void run_nxmem_drain_goes_on(core_call *call) {
@@ -85,6 +90,6 @@ static const core_row rows[] = {
     CORE_ROW(nxmem_completion_take), CORE_ROW(nxmem_judge_completion), CORE_ROW(nxmem_completion_fate),
     CORE_ROW(nxmem_word_settled),    CORE_ROW(nxmem_settle),           CORE_ROW(nxmem_judge_enqueue),
     CORE_ROW(nxmem_retired),         CORE_ROW(nxmem_check_retired),    CORE_ROW(nxmem_check_pending),
-    CORE_ROW(nxmem_drain_goes_on),
+    CORE_ROW(nxmem_drain_goes_on),   CORE_ROW(nxmem_check_ticket),
 };
 CORE_TOPIC(completion);

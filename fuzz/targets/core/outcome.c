@@ -42,7 +42,7 @@ static void run_nxmem_judge_release(core_call *call) {
 
 static void run_nxmem_outcome_take(core_call *call) {
   const NxmemReleaseOutcome *given = core_given_next(call, sizeof *given);
-  nxmem_outcome_take(given, core_room(call, sizeof(NxmemReleaseOutcome)));
+  nxmem_outcome_take(given, core_room(call, sizeof(nxmem_outcome)));
 }
 
 static void run_nxmem_settle_refund(core_call *call) {
@@ -50,6 +50,12 @@ static void run_nxmem_settle_refund(core_call *call) {
   const uint64_t charged = fuzz_take_u64(&call->in);
   const uint64_t residual = fuzz_take_u64(&call->in);
   nxmem_settle_refund(reported, charged, residual, core_room(call, sizeof(nxmem_refund)));
+}
+
+static void run_nxmem_check_refund(core_call *call) {
+  const uint64_t reported = fuzz_take_u64(&call->in);
+  const uint64_t charged = fuzz_take_u64(&call->in);
+  nxmem_check_refund(reported, charged, fuzz_take_u64(&call->in));
 }
 
 static void run_nxmem_may_hand_back(core_call *call) { nxmem_may_hand_back(fuzz_take_u32(&call->in)); }
@@ -70,6 +76,6 @@ static const core_row rows[] = {
     CORE_ROW(nxmem_check_alloc_request), CORE_ROW(nxmem_alloc_result_take), CORE_ROW(nxmem_check_alloc_result),
     CORE_ROW(nxmem_judge_deallocate),    CORE_ROW(nxmem_judge_release),     CORE_ROW(nxmem_outcome_take),
     CORE_ROW(nxmem_settle_refund),       CORE_ROW(nxmem_may_hand_back),     CORE_ROW(nxmem_check_named),
-    CORE_ROW(nxmem_failure_says_why),    CORE_ROW(nxmem_final_fate),
+    CORE_ROW(nxmem_failure_says_why),    CORE_ROW(nxmem_final_fate),        CORE_ROW(nxmem_check_refund),
 };
 CORE_TOPIC(outcome);
