@@ -190,6 +190,24 @@ const char *nxmem_reason_text(uint32_t reason) {
       return "the prefix was made for another size";
     case NXMEM_REASON_OVERLAP:
       return "the address lies in an allocation that is there";
+    case NXMEM_REASON_BAD_GRANULARITY:
+      return "the device's granularity is no power of two, or too large";
+    case NXMEM_REASON_NO_RUNG:
+      return "no smaller reservation is left to try";
+    case NXMEM_REASON_POISONED:
+      return "a granule stays mapped because its unmap failed";
+    case NXMEM_REASON_QUARANTINED:
+      return "a granule is kept from being handed out";
+    case NXMEM_REASON_SHARED:
+      return "a granule holds the bytes of a shared prefix";
+    case NXMEM_REASON_MAPPED:
+      return "a granule is mapped already";
+    case NXMEM_REASON_NOT_MAPPED:
+      return "nothing is mapped there";
+    case NXMEM_REASON_TOO_MANY_REFERENCES:
+      return "more references than can be counted";
+    case NXMEM_REASON_NO_REFERENCE:
+      return "there is no reference to give back";
     case NXMEM_REASON_UNREADABLE:
       return "memory cannot be read that far";
     default:
