@@ -25,7 +25,7 @@ typedef struct figure {
 
 #define AT(field) offsetof(NxmemVmmStats, field)
 static const figure FIGURES[] = {
-    {"reserved_bytes", AT(reserved_bytes), "reserved", 10, 1, 0},
+    {"reserved_bytes", AT(reserved_bytes), "reserved", 14, 1, 0},
     {"committed_bytes", AT(committed_bytes), "committed", 11, 1, 0},
     {"peak_committed_bytes", AT(peak_committed_bytes), "peak", 11, 1, 0},
     {"granule_bytes", AT(granule_bytes), "granule", 9, 1, 0},
@@ -127,7 +127,7 @@ static void size_word(uint64_t bytes, char out[32]) {
   snprintf(out, 32, bytes ? "%" PRIu64 " %s" : "0", bytes, units[unit]);
 }
 
-enum { LABEL_WIDTH = 20 };
+enum { LABEL_WIDTH = 16 };
 
 static void print_header(nx_figures *f, FILE *out) {
   if (f->has_header++) return;

@@ -143,7 +143,8 @@ static nxmem_result decommit(walk *w, NxmemByteRange range) {
 static nxmem_result take_decommit_part(walk *w) {
   return decommit(w, (NxmemByteRange){w->size / 2 + 2 * w->granule, TAKEN_BACK * w->granule});
 }
-static nxmem_result take_decommit_all(walk *w) { return decommit(w, (NxmemByteRange){0, w->size}); }
+/* All but the last granule: what is queued for release has memory of its own until it is drained. */
+static nxmem_result take_decommit_most(walk *w) { return decommit(w, (NxmemByteRange){0, w->size - w->granule}); }
 
 /* ---- Sharing ----------------------------------------------------------------------------------------------------- */
 
@@ -266,7 +267,7 @@ static const walk_step STEPS[] = {
     {"vm_commit", BACKING, is_reserved, take_commit_run},
     {"vm_commit", BACKING, is_reserved, take_commit_end},
     {"vm_decommit", BACKING, is_reserved, take_decommit_part},
-    {"vm_decommit", BACKING, is_reserved, take_decommit_all},
+    {"vm_decommit", BACKING, is_reserved, take_decommit_most},
     {"vm_share", SHARING, always, take_share},
     {"vm_unshare", SHARING, is_shared, take_unshare},
     {"vm_queue", QUEUES, always, take_queue},
