@@ -9,9 +9,12 @@
 #define _GNU_SOURCE
 #include "fetch.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "hosttest.h"
@@ -26,6 +29,72 @@ typedef struct way {
 
 static const way ways[] = {{"readv", nx_fetch_by_readv}, {"memfd", nx_fetch_by_memfd}, {"guarded", nx_fetch_guarded}};
 enum { WAYS = sizeof ways / sizeof ways[0] };
+
+/* ---- A kernel that refuses ---------------------------------------------------------------------------------------- */
+
+static int refuse_readv, refuse_memfd;
+
+ssize_t __real_process_vm_readv(pid_t pid, const struct iovec *local, unsigned long local_count,
+                                const struct iovec *remote, unsigned long remote_count, unsigned long flags);
+ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *local, unsigned long local_count,
+                                const struct iovec *remote, unsigned long remote_count, unsigned long flags);
+int __real_memfd_create(const char *name, unsigned int flags);
+int __wrap_memfd_create(const char *name, unsigned int flags);
+
+ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *local, unsigned long local_count,
+                                const struct iovec *remote, unsigned long remote_count, unsigned long flags) {
+  if (!refuse_readv) return __real_process_vm_readv(pid, local, local_count, remote, remote_count, flags);
+  errno = EPERM;
+  return -1;
+}
+
+int __wrap_memfd_create(const char *name, unsigned int flags) {
+  if (!refuse_memfd) return __real_memfd_create(name, flags);
+  errno = EPERM;
+  return -1;
+}
+
+static int reads_by_the_other_way(void) {
+  static const NxmemAllocatorVtable table = {.struct_size = 128, .abi_minor = 1};
+  nx_snapshot snapshot;
+  const void *view = NULL;
+  const void *nowhere = (const void *)(uintptr_t)0x1000;
+  return nx_fetch_guarded_works() &&
+         nx_fetch_table(NXMEM_FETCH_GUARDED, &table, 128, &snapshot, &view).reason == NXMEM_REASON_NONE &&
+         nx_fetch_table(NXMEM_FETCH_GUARDED, nowhere, 128, &snapshot, &view).reason == NXMEM_REASON_UNREADABLE;
+}
+
+static int makes_no_host(void) {
+  nxmem_host host;
+  nxmem_host_options options;
+  nxmem_host_options_default(&options);
+  refuse_memfd = 1;
+  return nxmem_host_create(&options, &host, NULL) == NXMEM_ERR_UNREADABLE_MEMORY;
+}
+
+typedef struct refusal_row {
+  const char *name;
+  nx_modes modes;
+  int (*good)(void);
+} refusal_row;
+
+static const refusal_row refusal_rows[] = {
+    {"no process_vm_readv: no less guarded", 0, reads_by_the_other_way},
+    {"no process_vm_readv and no memfd: no host", 0, makes_no_host},
+};
+
+/* In a process of its own: the way is chosen once. */
+static void test_refusing_kernel(void **state) {
+  const refusal_row *row = *state;
+  const pid_t child = fork();
+  if (child == 0) {
+    refuse_readv = 1;
+    _exit(row->good() ? 0 : 1);
+  }
+  int ended = -1;
+  assert_int_equal(waitpid(child, &ended, 0), child);
+  assert_int_equal(ended, 0);
+}
 
 /* ---- What can be read -------------------------------------------------------------------------------------------- */
 
@@ -301,6 +370,7 @@ static void test_racing(void **state) {
 int main(void) {
   alarm(280);
   nx_suite suite = {0};
+  nx_suite_rows(&suite, ROWS(refusal_rows), test_refusing_kernel); /* before the way is chosen here */
   nx_suite_add(&suite, "the guarded mode works here", test_works_here, NULL);
   for (int i = 0; i < WAYS; i++) {
     nx_suite_add(&suite, nx_name("%s: ends at a guard page", ways[i].name), test_ends, &ways[i]);

@@ -318,6 +318,28 @@ static void test_freed(void **state) {
   assert_int_equal(still_kept(), 0);
 }
 
+/* What is kept when the host is gone already is listed nowhere: nobody would free it. */
+static void test_hostless(void **state) {
+  const nx_case *c = *state;
+  nx_puppet_reset();
+  nx_stage stage = nx_stage_set(c->mode);
+  const nxmem_allocation block = nx_must_allocate(stage.allocator, 64, 8);
+  assert_int_equal(nxmem_enqueue_release(stage.allocator, block, NULL, NULL, NULL), NXMEM_OK);
+  puppet.idle_drain = 1;
+  nx_must_close(stage.allocator);
+  nx_force_leak(stage.host, stage.plugin, stage.path);
+  nx_host_gone(stage.host);
+  nx_puppet_queued queued;
+  assert_int_equal(nx_puppet_pop(&queued), 1);
+  NxmemReleaseCompletion completion = nx_puppet_completion(&queued);
+  completion.outcome.state = NXMEM_RELEASE_QUARANTINED;
+  watched = 1;
+  assert_int_equal(nx_puppet_complete(&completion), NXMEM_STATUS_OK);
+  watched = 0;
+  assert_int_equal(still_kept(), 0);
+  free(queued.allocation.ptr);
+}
+
 static void test_arguments(void **state) {
   const nx_case *c = *state;
   nxmem_quarantined out[1];
@@ -336,6 +358,7 @@ static void test_arguments(void **state) {
 ONE(hosts, "two hosts");
 ONE(starved, "a host without memory");
 ONE(freed, "a list that goes with its host");
+ONE(hostless, "kept when the host is gone");
 ONE(argument, "a list without arguments");
 static const nx_row_head bound_rows[] = {{"more than are listed", NX_GUARDED_ONLY}};
 
@@ -348,6 +371,7 @@ int main(void) {
   nx_suite_modes(&suite, ROWS(hosts_rows), test_two_hosts);
   nx_suite_modes(&suite, ROWS(starved_rows), test_starved);
   nx_suite_modes(&suite, ROWS(freed_rows), test_freed);
+  nx_suite_modes(&suite, ROWS(hostless_rows), test_hostless);
   nx_suite_modes(&suite, ROWS(argument_rows), test_arguments);
   return nx_suite_run(&suite, "host_quarantine");
 }

@@ -6,9 +6,13 @@
  * Promise: totals are exact once nobody is inside; no record is lost with its thread; no call is inside an allocator that was closed.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <limits.h>
+#include <linux/membarrier.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <stdarg.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "objects.h"
@@ -364,11 +368,62 @@ static void test_weight(void **state) {
   nx_stage_strike(&stage);
 }
 
+/* ---- A kernel that takes its barrier back ---------------------------------------------------------------------------- */
+
+static _Atomic int refuse_barrier;
+static _Atomic uint64_t barriers; /* asked for by closers */
+
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, ...);
+
+/* What the host asks for has three arguments, or none. */
+long __wrap_syscall(long number, ...) {
+  if (number == SYS_gettid) return __real_syscall(number);
+  va_list arguments;
+  va_start(arguments, number);
+  const long first = va_arg(arguments, long), second = va_arg(arguments, long), third = va_arg(arguments, long);
+  va_end(arguments);
+  if (number != SYS_membarrier || first != MEMBARRIER_CMD_PRIVATE_EXPEDITED)
+    return __real_syscall(number, first, second, third);
+  atomic_fetch_add(&barriers, 1);
+  if (!atomic_load(&refuse_barrier)) return __real_syscall(number, first, second, third);
+  errno = EPERM;
+  return -1;
+}
+
+/* The close that was refused the barrier may have missed a call: it is BUSY, once. From then on calls make their own. */
+static void test_barrier(void **state) {
+  const nx_case *c = *state;
+  set_numbers(c->mode, 64, NXMEM_OVERLAP_CHECKED);
+  uint64_t asked = atomic_load(&barriers);
+  nx_must_close(stage.allocator);
+  assert_int_equal(atomic_load(&barriers), asked + 1);
+  for (int i = 0; i < 3; i++) {
+    stage.allocator = nx_must_open_mechanism(stage.plugin, "puppet");
+    atomic_store(&refuse_barrier, 1);
+    if (i == 0) {
+      nxmem_error error = nx_blank_error();
+      nx_assert_code(nxmem_allocator_close(stage.allocator, 0, &error), &error, NXMEM_ERR_BUSY);
+      assert_int_equal(error.found, 1);
+      assert_int_equal(nx_puppet_calls(NX_IN_RELEASE), 1);
+      asked = atomic_load(&barriers);
+    } else {
+      nx_must_release(stage.allocator, nx_must_allocate(stage.allocator, 64, 8));
+    }
+    nx_must_close(stage.allocator);
+    assert_int_equal(atomic_load(&barriers), asked);
+  }
+  atomic_store(&refuse_barrier, 0);
+  nx_must_unload(stage.plugin, stage.path);
+  nx_host_gone(stage.host);
+}
+
 static const nx_row_head ends_rows[] = {{"a thousand threads, one after the other", NX_GUARDED_ONLY}};
 static const nx_row_head late_rows[] = {{"the host used from a thread's last destructors", NX_GUARDED_ONLY}};
 static const nx_row_head very_last_rows[] = {
     {"the host first used in the last round of a thread's destructors", NX_GUARDED_ONLY}};
 static const nx_row_head closes_rows[] = {{"closes beside twenty threads", NX_GUARDED_ONLY}};
+static const nx_row_head barrier_rows[] = {{"a kernel that takes its barrier back", NX_GUARDED_ONLY}};
 
 int main(void) {
   alarm(280);
@@ -379,5 +434,6 @@ int main(void) {
   nx_suite_modes(&suite, ROWS(late_rows), test_late);
   nx_suite_modes(&suite, ROWS(very_last_rows), test_very_last);
   nx_suite_modes(&suite, ROWS(closes_rows), test_closes);
+  nx_suite_modes(&suite, ROWS(barrier_rows), test_barrier); /* last: the barrier is gone for good */
   return nx_suite_run(&suite, "host_stripes");
 }
