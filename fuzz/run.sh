@@ -146,6 +146,7 @@ afl_stage() {
 afl_start() {
   local job role
   afl_stage
+  export AFL_CUSTOM_MUTATOR_LIBRARY=$root/build/afl/bin/fuzz_mutator_$target.so
   for ((job = 0; job < jobs; job++)); do
     role=(-S "job$job")
     ((job == 0)) && role=(-M job0)

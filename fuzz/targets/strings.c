@@ -131,7 +131,8 @@ static void run_status(const text_case *c) {
   const size_t given = strlen(c->message) < sizeof status.message ? strlen(c->message) : sizeof status.message;
   memcpy(status.message, c->message, given);
   const size_t claimed = c->claimed < NXMEM_STATUS_MESSAGE_MAX ? c->claimed : NXMEM_STATUS_MESSAGE_MAX;
-  const size_t length = strnlen((const char *)status.message, claimed);
+  const uint8_t *end = memchr(status.message, 0, claimed);
+  const size_t length = end == NULL ? claimed : (size_t)(end - status.message);
   ref_line line = {.used = 0};
   ref_line_add(&line, c->path);
   (void)snprintf(number, sizeof number, ": plugin answered %s (%" PRIu32 ")", nxmem_status_name(c->code), c->code);
