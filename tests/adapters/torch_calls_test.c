@@ -173,47 +173,15 @@ static void quarantined_release_is_lost(void) {
 
 /* ---- Threads ----------------------------------------------------------------------------------------------------- */
 
-enum { THREADS = 8, ROUNDS = 500, SHELF = 64 };
-
-/* Blocks between threads: whoever finds one frees it. Its size stands in its first bytes, and its last tells whether it was the caller's alone. */
-static _Atomic(uint64_t *) shelf[SHELF];
-
-static void drop(uint64_t *block) {
-  if (block == NULL) return;
-  const uint64_t bytes = block[0];
-  CHECK(block[bytes / 8 - 1] == (bytes ^ (uintptr_t)block));
-  block[bytes / 8 - 1] = 0;
-  nxmem_torch_free(block, (ssize_t)bytes, (int)(bytes / 8 % 2), nx_torch_stream(bytes / 8 % 3 * 0x100));
-}
-
-static void *work(void *argument) {
-  uint32_t random = (uint32_t)(uintptr_t)argument * 2654435761u + 1u;
-  for (int i = 0; i < ROUNDS; i++) {
-    random = random * 1664525u + 1013904223u;
-    const uint64_t bytes = 64 + (random >> 16) % 512 * 8;
-    uint64_t *block =
-        nx_torch_must_malloc((ssize_t)bytes, (int)(bytes / 8 % 2), nx_torch_stream(bytes / 8 % 3 * 0x100));
-    block[0] = bytes;
-    block[bytes / 8 - 1] = bytes ^ (uintptr_t)block;
-    drop(atomic_exchange(&shelf[(random >> 8) % SHELF], block));
-  }
-  return NULL;
-}
-
 static void eight_threads(void) {
-  pthread_t threads[THREADS];
   nx_torch_must_load(SERVED, "served");
-  for (uintptr_t i = 0; i < THREADS; i++) CHECK(pthread_create(&threads[i], NULL, work, (void *)(i + 1)) == 0);
-  for (int i = 0; i < THREADS; i++) CHECK(pthread_join(threads[i], NULL) == 0);
-  for (int i = 0; i < SHELF; i++) drop(atomic_exchange(&shelf[i], NULL));
-  nxmem_torch_reset();
-  const nxmem_torch_counts counts = nx_torch_now();
-  CHECK(counts.mallocs == THREADS * ROUNDS && counts.frees == counts.mallocs && counts.queued_frees == counts.frees);
-  CHECK(counts.live_blocks == 0 && counts.live_bytes == 0 && counts.pending == 0 && counts.kept_blocks == 0);
-  CHECK(counts.streams == 6 && counts.foreign_frees == 0);
+  nx_torch_threads(2, 3);
+  CHECK(nx_torch_now().streams == 6);
 }
 
 /* Of eight frees of one block one is the block's. */
+enum { THREADS = 8 };
+
 static void *free_it(void *block) {
   nxmem_torch_free(block, 4096, 0, NULL);
   return NULL;

@@ -2,7 +2,7 @@
  * torchtest.h: each case of the adapter in a process of its own, since what it loads it never unloads.
  *
  * Attackers: none.
- * Promise: a case passes when its process ends with 0 and wrote exactly the lines on stderr that its row says.
+ * Promise: a case passes when its process ends with 0 and wrote exactly the lines on stderr that its row says, without those of the simulated driver.
  */
 #ifndef TESTS_ADAPTERS_TORCHTEST_H
 #define TESTS_ADAPTERS_TORCHTEST_H
@@ -54,5 +54,8 @@ nxmem_torch_stream nx_torch_stream(uintptr_t number);
 void *nx_torch_must_malloc(ssize_t size, int device, nxmem_torch_stream stream);
 
 int nx_torch_said(const char *part);
+
+/* Eight threads that allocate, and free each other's, on so many devices and streams; everything is given back at the end. */
+void nx_torch_threads(unsigned devices, unsigned streams);
 
 #endif /* TESTS_ADAPTERS_TORCHTEST_H */
