@@ -99,7 +99,7 @@ static nxmem_credit credit_mapped(nx_allocator *a, nx_allocation *record, uint64
   nxmem_credit split;
   pthread_mutex_t *lock = lock_charge(record);
   nxmem_settle_decommit(reported, nx_books_mapped_of(record), &split);
-  (void)nx_books_move(a, record, nx_books_owned_of(record), split.left); /* a fall is never refused */
+  (void)nx_books_move(a, record, nx_books_owned_of(record), split.left); /* R: a fall is never refused */
   pthread_mutex_unlock(lock);
   return split;
 }
@@ -122,12 +122,12 @@ static void settle_committed(nx_allocator *a, nx_allocation *record) {
   if (table->committed_bytes == NULL) return;
   const NxmemAllocation allocation = nx_record_describe(a, record);
   uint64_t committed = NXMEM_UNWRITTEN_COUNT;
-  const NxmemStatus answer = table->committed_bytes(table->ctx, &allocation, &committed);
+  const NxmemStatus answer = table->committed_bytes(table->ctx, &allocation, &committed); /* A */
   NxmemStatus status;
   const uint32_t code = nx_take_answer(&answer, &status);
   const uint64_t reported = *(volatile uint64_t *)&committed;
   pthread_mutex_t *lock = lock_charge(record);
-  if (nxmem_pin_is_alone(atomic_load(&record->slot.word)))
+  if (nxmem_pin_is_alone(atomic_load(&record->slot.word))) /* T */
     (void)nx_books_move(a, record, nx_books_owned_of(record),
                         nxmem_settle_committed(code, reported, nx_books_mapped_of(record), allocation.bytes));
   pthread_mutex_unlock(lock);
@@ -142,7 +142,7 @@ void nx_backing_unpin(nx_allocator *a, nx_allocation *record) {
   for (;;) {
     const int settles = rounds < SETTLE_ROUNDS && nxmem_pin_must_settle(word);
     const uint64_t next = settles ? nxmem_word_unmet(word) : nxmem_word_unpinned(word);
-    if (!atomic_compare_exchange_weak(&record->slot.word, &word, next)) continue;
+    if (!atomic_compare_exchange_weak(&record->slot.word, &word, next)) continue; /* L */
     if (!settles) return;
     rounds++;
     settle_committed(a, record);
@@ -181,11 +181,11 @@ static nxmem_result ask_cost(const work *w, const NxmemRangeRequest *requests, u
 static nxmem_result charge_ahead(const work *w, nxmem_error *error) {
   const NxmemByteRange range = w->request.range;
   uint64_t cost = 0;
-  const nxmem_result asked = ask_cost(w, &w->request, 1, &cost, error);
+  const nxmem_result asked = ask_cost(w, &w->request, 1, &cost, error); /* Q */
   if (asked != NXMEM_OK) return asked;
   nxmem_verdict v = nxmem_judge_cost(cost, range.offset, range.bytes, mapped_total(w->a));
   if (v.reason == NXMEM_REASON_NONE) {
-    if (charge_mapped(w->a, w->record, cost)) return NXMEM_OK;
+    if (charge_mapped(w->a, w->record, cost)) return NXMEM_OK; /* K */
     v = (nxmem_verdict){NXMEM_REASON_TOTAL_TOO_LARGE, 0, cost, NXMEM_TOTAL_MAX - mapped_total(w->a)};
   }
   return refuse_number(w, v, "mapped_bytes_for_ranges", error);
@@ -198,7 +198,7 @@ static nxmem_result commit_pinned(work *w, NxmemByteRange range, nxmem_error *er
   r = charge_ahead(w, error);
   if (r != NXMEM_OK) return r;
   const NxmemVirtualBackingVtable *table = nx_backing_of(w->a);
-  const NxmemStatus answer = table->commit_range(table->ctx, &w->request);
+  const NxmemStatus answer = table->commit_range(table->ctx, &w->request); /* M */
   NxmemStatus status;
   if (nx_take_answer(&answer, &status) == NXMEM_STATUS_OK) return NXMEM_OK;
   leave_open(w->record);
@@ -247,7 +247,7 @@ static nxmem_result decommit_pinned(work *w, NxmemByteRange range, uint64_t *unm
   w->request.range = range;
   const NxmemVirtualBackingVtable *table = nx_backing_of(w->a);
   uint64_t unmapped = NXMEM_UNWRITTEN_COUNT;
-  const NxmemStatus answer = table->decommit_range(table->ctx, &w->request, &unmapped);
+  const NxmemStatus answer = table->decommit_range(table->ctx, &w->request, &unmapped); /* D */
   NxmemStatus status;
   if (nx_take_answer(&answer, &status) != NXMEM_STATUS_OK) {
     leave_open(w->record);

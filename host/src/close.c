@@ -6,7 +6,7 @@
  * Promise: the gate shuts before the count is read; what cannot be handed back is quarantined and stays charged to the
  * module; the slot goes to nobody else while a queued release or a callback can name it.
  *
- * C1 to C3 are the steps of proofs/models/close_completion.pml.
+ * C1 to C3 are steps of proofs/models/close_completion.pml, G1 and G2 of proofs/models/striped_gate.pml.
  */
 #include <inttypes.h>
 
@@ -26,7 +26,7 @@ static int claim(nx_allocator *a, uint64_t handle) {
   const uint32_t generation = nxmem_handle_generation(handle);
   const uint64_t working = nxmem_word_make(generation, 1u, NXMEM_SLOT_RELEASING);
   uint64_t open = nxmem_word_make(generation, 0u, NXMEM_SLOT_LIVE);
-  if (atomic_compare_exchange_strong(&a->slot.word, &open, working)) return 1; /* C1 */
+  if (atomic_compare_exchange_strong(&a->slot.word, &open, working)) return 1; /* C1, G1 */
   uint64_t waiting = nxmem_word_make(generation, 0u, NXMEM_SLOT_RELEASING);
   return atomic_compare_exchange_strong(&a->slot.word, &waiting, working);
 }
@@ -86,7 +86,7 @@ static nxmem_result close_claimed(nx_allocator *a, uint32_t flags, nxmem_error *
   if (hand_back) nx_release_all(a);
   const uint64_t live = nx_books_live(a);
   if (live != 0) return back_out(a, live, live_allocations, error);
-  a->table.release(a->table.ctx);
+  a->table.release(a->table.ctx); /* G2 */
   hold(a, nx_module_at(atomic_load_explicit(&a->module, memory_order_relaxed)));
   return NXMEM_OK;
 }

@@ -284,7 +284,7 @@ static uint64_t drop_reference(nx_module *module) {
 }
 
 nxmem_result nx_module_try_release(nx_module *module, nxmem_unload_info *info, nxmem_error *error) {
-  if (!nx_slot_move(&module->slot, nx_slot_handle(&module->slot), NXMEM_SLOT_LIVE, NXMEM_SLOT_RELEASING))
+  if (!nx_slot_move(&module->slot, nx_slot_handle(&module->slot), NXMEM_SLOT_LIVE, NXMEM_SLOT_RELEASING)) /* U1 */
     return nx_fail(error, NXMEM_ERR_BUSY, "unload: another thread is unloading the same module");
   const nxmem_verdict v = nx_gate_ask(module, info);
   info->references = nx_module_references(module);
@@ -299,7 +299,7 @@ nxmem_result nx_module_try_release(nx_module *module, nxmem_unload_info *info, n
     return NXMEM_OK;
   }
   nx_factories_release(nx_host_of(module->host), module);
-  info->unmapped = nx_image_close(&module->image);
+  info->unmapped = nx_image_close(&module->image); /* U4 */
   forget(module);
   return NXMEM_OK;
 }

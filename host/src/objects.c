@@ -79,7 +79,7 @@ nxmem_result nx_host_find(nxmem_host handle, nx_host **out, nxmem_error *error) 
   return NXMEM_OK;
 }
 
-void nx_plugin_leave(nx_module *module) { atomic_fetch_sub(&module->inside, 1u); }
+void nx_plugin_leave(nx_module *module) { atomic_fetch_sub(&module->inside, 1u); /* E4 */ }
 
 nxmem_result nx_plugin_enter(nxmem_plugin handle, nx_module **out, nxmem_error *error) {
   if (nx_is_forked()) return forked(error);
@@ -127,7 +127,7 @@ static int pass_barrier_everywhere(void) {
  * counts it, or looks at the state after it, then it sees the closer's.
  */
 static void count_in_plainly(nx_counter *inside) {
-  atomic_store_explicit(inside, atomic_load_explicit(inside, memory_order_relaxed) + 1u, memory_order_relaxed);
+  atomic_store_explicit(inside, atomic_load_explicit(inside, memory_order_relaxed) + 1u, memory_order_relaxed); /* E1 */
   /* the compiler keeps the order; the closer's barrier makes the processor's the same */
   atomic_signal_fence(memory_order_seq_cst);
 }
@@ -145,7 +145,8 @@ static void count_in(nx_visit visit) {
 void nx_visit_end(nx_visit visit) {
   nx_counter *inside = &visit.stripe->inside;
   if (nx_visit_is_exclusive(visit))
-    atomic_store_explicit(inside, atomic_load_explicit(inside, memory_order_relaxed) - 1u, memory_order_release);
+    atomic_store_explicit(inside, atomic_load_explicit(inside, memory_order_relaxed) - 1u,
+                          memory_order_release); /* E4 */
   else
     atomic_fetch_sub_explicit(inside, 1u, memory_order_release);
 }
@@ -153,8 +154,10 @@ void nx_visit_end(nx_visit visit) {
 void nx_allocator_leave(nx_allocator *a) { nx_visit_end(nx_visit_of(a)); }
 
 uint64_t nx_allocator_inside(nx_allocator *a) {
-  uint64_t sum = pass_barrier_everywhere() ? 0u : 1u; /* somebody may be inside, unseen: next time all are seen */
-  for (uint32_t i = 0; i < NX_STRIPES; i++) sum += atomic_load(&a->stripes[i].inside);
+  uint64_t sum =
+      pass_barrier_everywhere() ? 0u : 1u;  /* K1: or somebody may be inside, unseen: next time all are seen */
+  for (uint32_t i = 0; i < NX_STRIPES; i++) /* K2 */
+    sum += atomic_load(&a->stripes[i].inside);
   return sum;
 }
 
@@ -195,7 +198,7 @@ nxmem_result nx_visit_begin(nxmem_allocator handle, nx_visit *out, nxmem_error *
   const nx_visit visit = {allocator, thread, &allocator->stripes[thread->stripe]};
   count_in_plainly(&visit.stripe->inside);
   *out = visit;
-  if (nxmem_is_claimable(atomic_load(&allocator->slot.word), handle.id)) return NXMEM_OK;
+  if (nxmem_is_claimable(atomic_load(&allocator->slot.word), handle.id)) return NXMEM_OK; /* E2 */
   nx_visit_end(visit);
   return begin_elsewhere(handle, out, error);
 }

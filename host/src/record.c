@@ -199,7 +199,7 @@ nxmem_result nx_record_pin(const nx_naming *naming, nx_allocation **out, nxmem_e
     const nx_claimed there = found(record, id, extra);
     const nxmem_verdict said = check_named(&there, extra, naming);
     if (said.reason != NXMEM_REASON_NONE) return refuse_named(naming, record, said, error);
-  } while (!atomic_compare_exchange_weak(&record->slot.word, &word, nxmem_word_pinned(word)));
+  } while (!atomic_compare_exchange_weak(&record->slot.word, &word, nxmem_word_pinned(word))); /* S1 */
   *out = record;
   return NXMEM_OK;
 }

@@ -24,6 +24,8 @@ mtype = { OPEN, CLOSING, CLOSED };
 mtype allocator = OPEN;
 mtype = { QUEUING, QUEUED, WON, GONE, LIVE, KEPT };
 mtype record[RECORDS] = QUEUED; /* the first is QUEUING at the start: its enqueue runs */
+/* Q1 is done then: counted, and inside */
+/* Q2 is all that happens before the enqueuer's step */
 byte settled[RECORDS] = 0;
 byte inside = 1;                /* the thread that enqueues */
 byte live = 0;

@@ -7,8 +7,9 @@
  * host/src/record.c   nx_record_pin                     S1 one user more (one compare-and-swap), marked where another one is there
  * host/src/backing.c  charge_ahead, commit_pinned       Q ask what it costs, K charge it, M map it
  *                     decommit_pinned, credit_mapped    D take it away, R credit what was said, never more than is charged
- *                     unpin, settle_committed           L leave, or take the mark away (one compare-and-swap); A ask what is mapped, T settle where still alone
- * host/src/record.c   nx_record_claim                   R2 claim for a release: nobody is a user
+ *                     nx_backing_unpin                  L leave, or take the mark away (one compare-and-swap)
+ *                     settle_committed                  A ask what is mapped, T settle where still alone
+ * host/src/record.c   nx_record_claim_found             R2 claim for a release: nobody is a user
  *
  * Property: whoever claims the allocation finds it charged with exactly what is mapped.
  *

@@ -1,9 +1,10 @@
 /*
  * release_race.pml: two threads release through copies of one handle while a third allocates and may get the same slot again.
  *
- * host/src/record.c    nx_record_claim    R1 look (nxmem_is_claimable), R2 claim (one compare-and-swap on the whole word)
- * host/src/release.c   release_claimed    R3 the plugin's release slot, R4 free with the next generation, or live again
- * host/src/allocate.c  nxmem_allocate     A1 take a free slot (allocate_into:) A2 the plugin's allocate slot, A3 live
+ * host/src/record.c    nx_record_claim_found    R1 look (nxmem_is_claimable), R2 claim (one compare-and-swap on the whole word)
+ * host/src/release.c   release_claimed          R3 the plugin's release slot, R4 free with the next generation, or live again
+ * host/src/allocate.c  allocate_inside          A1 take a free slot
+ *                      allocate_into            A2 the plugin's allocate slot, A3 live
  *
  * Property: the plugin is asked to release each allocation at most once; an old handle never releases the newer allocation in the same slot.
  *
@@ -28,6 +29,7 @@ proctype releaser(byte handle_generation) {
   bool mine = false;
   byte which;
   bool refuses;
+  /* R1: who looks before the swap and finds another word is refused then and there; the swap decides all the same */
 #ifdef STORE_INSTEAD_OF_SWAP
   if
   :: state == LIVE && generation == handle_generation -> state = RELEASING; mine = true

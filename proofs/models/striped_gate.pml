@@ -5,9 +5,10 @@
  * A processor keeps a plain store to itself until it is flushed: at any moment, or by a barrier. So a caller may look at the state while its own count is still
  * unseen. The closer's barrier flushes every thread's stores.
  *
- * host/src/objects.c  nx_allocator_enter, nx_allocator_leave   E1 count in (a store), E2 look at the state, E3 run plugin code, E4 count out (a store)
+ * host/src/objects.c  count_in_plainly, nx_visit_begin         E1 count in (a store), E2 look at the state (E3: the caller runs plugin code)
+ *                     nx_visit_end                             E4 count out (a store)
  *                     nx_allocator_inside                      K1 the barrier, K2 the sum over all stripes
- * host/src/close.c    claim, close_claimed                     C1 shut the gate (one compare-and-swap), C2 the plugin's release, or open again
+ * host/src/close.c    claim, close_claimed                     G1 shut the gate (one compare-and-swap), G2 the plugin's release, or open again
  *
  * Property: no call is in the plugin when or after its release is called.
  *
@@ -69,7 +70,7 @@ proctype closer() {
 #ifdef BARRIER_BEFORE_SHUT
      barrier();
 #endif
-     atomic { state == OPEN -> state = CLOSING }; /* C1 */
+     atomic { state == OPEN -> state = CLOSING }; /* G1 */
 #ifndef WITHOUT_BARRIER
 #ifndef BARRIER_BEFORE_SHUT
      barrier();            /* K1 */
@@ -82,7 +83,7 @@ proctype closer() {
      if
      :: inside == 0 ->
         assert(!in_plugin[0] && !in_plugin[1]);
-        released = true;   /* C2 */
+        released = true;   /* G2 */
         state = CLOSED;
         break
      :: else -> state = OPEN

@@ -1,7 +1,7 @@
 /*
  * unload_gate.pml: the unload gate against calls, work that a plugin does on its own threads, and a second unloader.
  *
- * host/src/objects.c  nx_plugin_enter, nx_plugin_leave   E1 count in, E2 look at the state, E3 run plugin code, E4 count out
+ * host/src/objects.c  nx_plugin_enter, nx_plugin_leave   E1 count in, E2 look at the state (E3: the caller runs plugin code), E4 count out
  * host/src/module.c   nx_module_try_release              U1 shut the gate, U4 unmap or open it again
  * host/src/gate.c     nx_gate_ask                        U2 take the host's tallies, U3 ask the plugin
  *
