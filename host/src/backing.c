@@ -184,8 +184,8 @@ static nxmem_result charge_ahead(const work *w, nxmem_error *error) {
   const nxmem_result asked = ask_cost(w, &w->request, 1, &cost, error); /* Q */
   if (asked != NXMEM_OK) return asked;
   nxmem_verdict v = nxmem_judge_cost(cost, range.offset, range.bytes, mapped_total(w->a));
-  if (v.reason == NXMEM_REASON_NONE) {
-    if (charge_mapped(w->a, w->record, cost)) return NXMEM_OK; /* K */
+  if (v.reason == NXMEM_REASON_NONE) { /* K */
+    if (charge_mapped(w->a, w->record, cost)) return NXMEM_OK;
     v = (nxmem_verdict){NXMEM_REASON_TOTAL_TOO_LARGE, 0, cost, NXMEM_TOTAL_MAX - mapped_total(w->a)};
   }
   return refuse_number(w, v, "mapped_bytes_for_ranges", error);

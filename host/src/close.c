@@ -86,7 +86,8 @@ static nxmem_result close_claimed(nx_allocator *a, uint32_t flags, nxmem_error *
   if (hand_back) nx_release_all(a);
   const uint64_t live = nx_books_live(a);
   if (live != 0) return back_out(a, live, live_allocations, error);
-  a->table.release(a->table.ctx); /* G2 */
+  /* G2 */
+  a->table.release(a->table.ctx);
   hold(a, nx_module_at(atomic_load_explicit(&a->module, memory_order_relaxed)));
   return NXMEM_OK;
 }
