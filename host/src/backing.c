@@ -98,8 +98,8 @@ static int charge_mapped(nx_allocator *a, nx_allocation *record, uint64_t cost) 
 static nxmem_credit credit_mapped(nx_allocator *a, nx_allocation *record, uint64_t reported) {
   nxmem_credit split;
   pthread_mutex_t *lock = lock_charge(record);
-  nxmem_settle_decommit(reported, nx_books_mapped_of(record), &split);
-  (void)nx_books_move(a, record, nx_books_owned_of(record), split.left); /* R: a fall is never refused */
+  nxmem_settle_decommit(reported, nx_books_mapped_of(record), &split);   /* R */
+  (void)nx_books_move(a, record, nx_books_owned_of(record), split.left); /* a fall is never refused */
   pthread_mutex_unlock(lock);
   return split;
 }

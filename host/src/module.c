@@ -299,8 +299,8 @@ nxmem_result nx_module_try_release(nx_module *module, nxmem_unload_info *info, n
     return NXMEM_OK;
   }
   nx_factories_release(nx_host_of(module->host), module);
-  info->unmapped = nx_image_close(&module->image); /* U4 */
-  forget(module);
+  info->unmapped = nx_image_close(&module->image);
+  forget(module); /* U4 */
   return NXMEM_OK;
 }
 

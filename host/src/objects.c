@@ -154,11 +154,10 @@ void nx_visit_end(nx_visit visit) {
 void nx_allocator_leave(nx_allocator *a) { nx_visit_end(nx_visit_of(a)); }
 
 uint64_t nx_allocator_inside(nx_allocator *a) {
-  uint64_t sum =
-      pass_barrier_everywhere() ? 0u : 1u;  /* K1: or somebody may be inside, unseen: next time all are seen */
-  for (uint32_t i = 0; i < NX_STRIPES; i++) /* K2 */
-    sum += atomic_load(&a->stripes[i].inside);
-  return sum;
+  /* K1: where it does not work somebody may be inside, unseen: next time all are seen. */
+  uint64_t sum = pass_barrier_everywhere() ? 0u : 1u;
+  for (uint32_t i = 0; i < NX_STRIPES; i++) sum += atomic_load(&a->stripes[i].inside);
+  return sum; /* K2 */
 }
 
 /* Why the allocator may not be entered; STALE_HANDLE where there is no reason any more: it was LIVE again in between. */
