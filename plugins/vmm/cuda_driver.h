@@ -21,6 +21,8 @@ struct nx_cuda_cell {
   nx_cuda_event event;
 };
 
+typedef struct nx_cuda_events nx_cuda_events; /* what a mark is */
+
 typedef struct nx_cuda nx_cuda;
 struct nx_cuda {
   nx_cuda *next; /* in the list of those that were not closed */
@@ -30,8 +32,9 @@ struct nx_cuda {
   nx_cuda_context context;
   nx_cuda_prop prop; /* what a physical handle is made of; the optional flag as the probe left it */
   size_t minimum, recommended, memory;
-  pthread_mutex_t lock; /* the spare events; a leaf */
+  pthread_mutex_t lock; /* the two lists below; a leaf */
   nx_cuda_cell *spare;  /* events of marks that could not be made: used again, destroyed at the end */
+  nx_cuda_events *marks;
 };
 
 /* ---- cuda_answer.c ----------------------------------------------------------------------------------------------- */
@@ -60,8 +63,8 @@ nx_vmm_answer nx_cuda_settle_flagged(nx_cuda *cuda, const nx_vmm_driver *table);
 nx_vmm_answer nx_cuda_mark(void *self, uint64_t *mark_out);
 nx_vmm_answer nx_cuda_mark_state(void *self, uint64_t mark);
 nx_vmm_answer nx_cuda_drop_mark(void *self, uint64_t mark);
-/* The spare events, with the context current; where it is not, only their memory. */
-void nx_cuda_drop_spare(nx_cuda *cuda, int current);
+/* All events, in nobody's use any more: with the context current they are destroyed, without it only their memory goes. */
+void nx_cuda_drop_events(nx_cuda *cuda, int current);
 
 /* ---- cudavmm.c --------------------------------------------------------------------------------------------------- */
 

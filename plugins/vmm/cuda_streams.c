@@ -96,12 +96,30 @@ static nx_vmm_answer make_cell(nx_cuda *cuda, nx_cuda_cell **out) {
 
 /* ---- Marks ------------------------------------------------------------------------------------------------------- */
 
-/* Its address is the mark's number, whatever becomes of its events. */
-typedef struct nx_cuda_events {
+/* Its address is the mark's number, whatever becomes of its events. In a list, for marks that a lost device leaves behind. */
+struct nx_cuda_events {
+  nx_cuda_events *next, **link; /* link: what points here */
   nx_cuda_cell *first;
-} nx_cuda_events;
+};
 
 static nx_cuda_events *events_of(uint64_t mark) { return (nx_cuda_events *)(uintptr_t)mark; }
+
+static void note_mark(nx_cuda *cuda, nx_cuda_events *events) {
+  pthread_mutex_lock(&cuda->lock);
+  events->next = cuda->marks;
+  events->link = &cuda->marks;
+  if (events->next != NULL) events->next->link = &events->next;
+  cuda->marks = events;
+  pthread_mutex_unlock(&cuda->lock);
+}
+
+static void forget_mark(nx_cuda *cuda, nx_cuda_events *events) {
+  pthread_mutex_lock(&cuda->lock);
+  *events->link = events->next;
+  if (events->next != NULL) events->next->link = events->link;
+  pthread_mutex_unlock(&cuda->lock);
+  free(events);
+}
 
 /* One more event, on this stream, in front of the others. */
 static nx_vmm_answer record(nx_cuda *cuda, nx_cuda_stream stream, nx_cuda_events *events) {
@@ -130,6 +148,7 @@ nx_vmm_answer nx_cuda_mark(void *self, uint64_t *mark_out) {
   nx_vmm_answer answer = record_all(cuda, events);
   pthread_mutex_unlock(&registry.lock);
   if (answer.outcome == NX_VMM_DONE) {
+    note_mark(cuda, events);
     *mark_out = (uint64_t)(uintptr_t)events;
     return answer;
   }
@@ -150,7 +169,7 @@ nx_vmm_answer nx_cuda_mark_state(void *self, uint64_t mark) {
 
 /* Anything but DONE: the mark is there with the events that stayed, and may be dropped again. */
 nx_vmm_answer nx_cuda_drop_mark(void *self, uint64_t mark) {
-  const nx_cuda *cuda = self;
+  nx_cuda *cuda = self;
   nx_cuda_events *events = events_of(mark);
   while (events->first != NULL) {
     nx_cuda_cell *cell = events->first;
@@ -159,13 +178,24 @@ nx_vmm_answer nx_cuda_drop_mark(void *self, uint64_t mark) {
     events->first = cell->next;
     free(cell);
   }
-  free(events);
+  forget_mark(cuda, events);
   return nx_cuda_done();
 }
 
-void nx_cuda_drop_spare(nx_cuda *cuda, int current) {
-  for (nx_cuda_cell *cell = take_spare(cuda); cell != NULL; cell = take_spare(cuda)) {
+static void drop_cells(const nx_cuda *cuda, nx_cuda_cell *cell, int current) {
+  while (cell != NULL) {
+    nx_cuda_cell *next = cell->next;
     if (current && !nx_cuda_has_ended()) nx_cuda_note_end(cuda->calls.cuEventDestroy(cell->event));
     free(cell);
+    cell = next;
+  }
+}
+
+void nx_cuda_drop_events(nx_cuda *cuda, int current) {
+  drop_cells(cuda, cuda->spare, current);
+  cuda->spare = NULL;
+  while (cuda->marks != NULL) {
+    drop_cells(cuda, cuda->marks->first, current);
+    forget_mark(cuda, cuda->marks);
   }
 }

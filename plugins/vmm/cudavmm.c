@@ -92,7 +92,7 @@ static void forget_open(const nx_cuda *cuda) {
 }
 
 static void drop_memory(nx_cuda *cuda) {
-  nx_cuda_drop_spare(cuda, 0);
+  nx_cuda_drop_events(cuda, 0);
   pthread_mutex_destroy(&cuda->lock);
   free(cuda);
 }
@@ -119,8 +119,8 @@ void nx_cuda_close(void *self) {
   nx_cuda *cuda = self;
   nx_vmm_driver table;
   nx_cuda_table(cuda, &table);
-  if (cuda->spare != NULL && table.bind(cuda).outcome == NX_VMM_DONE) {
-    nx_cuda_drop_spare(cuda, 1);
+  if ((cuda->spare != NULL || cuda->marks != NULL) && table.bind(cuda).outcome == NX_VMM_DONE) {
+    nx_cuda_drop_events(cuda, 1);
     table.unbind(cuda);
   }
   release_context(cuda);
