@@ -57,6 +57,16 @@ nx_cuda_result cuDeviceTotalMem(size_t *bytes_out, nx_cuda_device device) {
   return fc_leave(&call, NX_CUDA_SUCCESS);
 }
 
+nx_cuda_result cuDeviceGetName(char *name_out, int room, nx_cuda_device device) {
+  fc_call call = fc_enter(FC_cuDeviceGetName, FC_NEEDS_INIT, (uint64_t)device, 0);
+  if (call.code != 0) return fc_leave(&call, 0);
+  if (name_out == NULL || room <= 0) return fc_leave(&call, fc_refuse(NX_CUDA_INVALID_VALUE));
+  if (!is_device(device)) return fc_leave(&call, fc_refuse(NX_CUDA_INVALID_DEVICE));
+  strncpy(name_out, "simulated on the processor", (size_t)room - 1);
+  name_out[room - 1] = '\0';
+  return fc_leave(&call, NX_CUDA_SUCCESS);
+}
+
 nx_cuda_result cuDeviceGetAttribute(int *value_out, unsigned int attribute, nx_cuda_device device) {
   fc_call call = fc_enter(FC_cuDeviceGetAttribute, FC_NEEDS_INIT, attribute, (uint64_t)device);
   if (call.code != 0) return fc_leave(&call, 0);

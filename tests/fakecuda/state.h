@@ -17,6 +17,7 @@
 
 /* Entry points that tests and kernels of tests/gpu use and the plugin does not. */
 #define FC_MORE_CALLS(X)                                                                                  \
+  X(cuDeviceGetName, (char *name_out, int room, nx_cuda_device device))                                   \
   X(cuCtxGetCurrent, (nx_cuda_context * context_out))                                                     \
   X(cuCtxSynchronize, (void))                                                                             \
   X(cuStreamCreate, (nx_cuda_stream * stream_out, unsigned int flags))                                    \
