@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""How fast is each fuzz target, as a share of one that does nothing?
+
+Both run under libFuzzer with AddressSanitizer and UndefinedBehaviorSanitizer, in turns, a slice each, from the target's
+seeds; what counts is processor time for an input, so that other work on the machine does not. With --profile the share
+of each layer, by samples of `perf`.
+
+Last line: "throughput: table P %, ..." or what missed its bar. Exit code: 0 fine, 1 a bar was missed, 2 usage, 3 could
+not run.
+"""
+import argparse
+import collections
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+BARS = {"table": 15.0, "negotiate": 15.0, "status": 15.0, "lifecycle": 2.0}  # per cent
+LAYERS = (  # the first that fits the symbol or its library
+    ("engine", r"^fuzzer::|^fuzz_mutate|^fuzz_cross|sanitizer_cov|^LLVMFuzzer"),
+    ("sanitizer", r"asan|ubsan|^__sanitizer|sanitizer::|lsan|interceptor"),
+    ("oracle and model", r"^ref_|^life_|^fuzz_|^check_|^run_|^expect"),
+    ("host and core", r"^nx_|^nxmem_"),
+)
+
+
+def run(binary, folder, seconds, extra):
+    """One slice. Returns inputs and processor seconds."""
+    corpus = folder / "corpus"
+    shutil.rmtree(corpus, ignore_errors=True)
+    corpus.mkdir()
+    target = binary.name.removeprefix("fuzz_")
+    named = extra["target"] if target == "empty" else target
+    seeds = [str(p) for p in (ROOT / "fuzz/seeds" / named, ROOT / "fuzz/corpus" / named) if p.is_dir()]
+    command = [*extra["wrap"], str(binary), f"-max_total_time={seconds}", "-max_len=1040", f"-seed={extra['seed']}",
+               "-print_final_stats=0", f"-artifact_prefix={folder}/", *extra["options"], str(corpus), *seeds]
+    # What is freed is used again sooner: the same for both.
+    environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=0")
+    with open(folder / "log", "wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    text = (folder / "log").read_text(errors="replace")
+    done = re.search(r"Done (\d+) runs", text)
+    if process.returncode != 0 or done is None:
+        sys.exit(f"throughput: {' '.join(command)} ended with {process.returncode}:\n" + text[-2000:])
+    return int(done[1]), usage.ru_utime + usage.ru_stime
+
+
+def share(binaries, target, arguments, folder):
+    totals = {"empty": [0, 0.0], target: [0, 0.0]}
+    for turn in range(arguments.rounds):
+        for name in totals:
+            extra = {"target": target, "wrap": [], "options": arguments.option, "seed": turn + 1}
+            inputs, seconds = run(binaries / f"fuzz_{name}", folder, arguments.seconds, extra)
+            totals[name][0] += inputs
+            totals[name][1] += seconds
+            print(f"  {name}: {inputs / seconds:,.0f} inputs in a second of processor time", file=sys.stderr)
+    rates = {name: inputs / seconds for name, (inputs, seconds) in totals.items()}
+    return rates[target], rates["empty"]
+
+
+def layer_of(symbol):
+    for name, pattern in LAYERS:
+        if re.search(pattern, symbol):
+            return name
+    return "other"
+
+
+def profile(binaries, target, arguments, folder):
+    data = folder / "perf.data"
+    extra = {"target": target, "wrap": ["perf", "record", "-q", "-o", str(data)], "options": arguments.option, "seed": 1}
+    run(binaries / f"fuzz_{target}", folder, arguments.seconds, extra)
+    report = subprocess.run(["perf", "report", "-i", str(data), "--stdio", "--no-children", "-g", "none", "-F",
+                             "overhead,dso,symbol"], capture_output=True, text=True, check=True).stdout
+    layers, top = collections.Counter(), []
+    for line in report.splitlines():
+        found = re.match(r"\s*([\d.]+)%\s+(\S+)\s+\[(.)\]\s+(\S+)", line)
+        if found is None:
+            continue
+        percent, dso, mode, symbol = float(found[1]), found[2], found[3], found[4]
+        layer = "kernel" if mode == "k" else layer_of(symbol)
+        layers[layer] += percent
+        top.append((percent, layer, symbol))
+    print(f"  {target}: " + ", ".join(f"{name} {percent:.1f} %" for name, percent in layers.most_common()))
+    for percent, layer, symbol in sorted(top, reverse=True)[:arguments.top]:
+        print(f"    {percent:5.1f} %  {layer:16}  {symbol}")
+    return dict(layers)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("targets", nargs="*", default=list(BARS), help="default: those that have a bar")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/libfuzzer", help="a libFuzzer build folder")
+    parser.add_argument("--seconds", type=int, default=5, help="of a slice")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--option", action="append", default=[], help="of libFuzzer, for both")
+    parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--top", type=int, default=15, help="lines of a profile")
+    parser.add_argument("--json", type=pathlib.Path)
+    arguments = parser.parse_args()
+    binaries = arguments.build / "bin"
+    missing = [t for t in (*arguments.targets, "empty") if not (binaries / f"fuzz_{t}").exists()]
+    if missing:
+        print(f"throughput: {binaries} lacks fuzz_{missing[0]}: cmake --preset libfuzzer && cmake --build build/libfuzzer",
+              file=sys.stderr)
+        return 3
+    rows, misses = {}, []
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        for target in arguments.targets:
+            rate, empty = share(binaries, target, arguments, folder)
+            percent = 100 * rate / empty
+            rows[target] = {"inputs_per_cpu_second": rate, "empty": empty, "percent": percent}
+            print(f"{target}: {rate:,.0f} inputs in a second of processor time, empty {empty:,.0f}: {percent:.2f} %",
+                  flush=True)
+            if percent < BARS.get(target, 0):
+                misses.append(f"{target} {percent:.2f} % of {BARS[target]} %")
+            if arguments.profile:
+                rows[target]["layers"] = profile(binaries, target, arguments, folder)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(rows, indent=2) + "\n")
+    print("throughput: " + ("missed: " + ", ".join(misses) if misses else
+                            ", ".join(f"{t} {row['percent']:.2f} %" for t, row in rows.items())))
+    return 1 if misses else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
