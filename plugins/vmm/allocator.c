@@ -14,14 +14,14 @@
 
 /* ---- Allocate ------------------------------------------------------------------------------------------------------ */
 
-NxmemStatus nx_check_alloc_request(const nx_engine *engine, const NxmemAllocRequest *request) {
+nx_said nx_check_alloc_request(const nx_engine *engine, const NxmemAllocRequest *request) {
   if (request->struct_size < NX_ALLOC_REQUEST_BYTES)
-    return nx_status(NXMEM_STATUS_SHORT_STRUCT, "allocate: request shorter than 64 bytes");
-  const NxmemStatus owner = nx_check_owner(engine, request->mechanism_id, request->device);
-  if (nx_failed(&owner)) return owner;
+    return nx_say(NXMEM_STATUS_SHORT_STRUCT, "allocate: request shorter than 64 bytes");
+  const nx_said owner = nx_check_owner(engine, request->mechanism_id, request->device);
+  if (nx_failed(owner)) return owner;
   const nxmem_verdict size = nxmem_check_alloc_request(request->bytes, request->align);
-  if (size.reason == NXMEM_REASON_NONE) return nx_ok();
-  return nx_status(nxmem_reason_status(size.reason), "allocate: zero bytes, no alignment, or a size that wraps");
+  if (size.reason == NXMEM_REASON_NONE) return nx_fine();
+  return nx_say(nxmem_reason_status(size.reason), "allocate: zero bytes, no alignment, or a size that wraps");
 }
 
 /* Once the lock is gone, another thread may release the block: what the host is told is copied first. */
@@ -59,12 +59,12 @@ NxmemStatus nx_allocate(nx_engine *engine, const NxmemAllocRequest *request, int
 }
 
 NxmemStatus nx_slot_allocate(void *ctx, const NxmemAllocRequest *request, NxmemAllocResult *result_out) {
-  NxmemStatus checked = nx_check_call(ctx, request, result_out);
-  if (nx_failed(&checked)) return checked;
+  nx_said checked = nx_check_call(ctx, request, result_out);
+  if (nx_failed(checked)) return nx_refused(checked);
   if (result_out->struct_size < NX_ALLOC_RESULT_BYTES)
     return nx_status(NXMEM_STATUS_SHORT_STRUCT, "allocate: room for the result below 32 bytes");
   checked = nx_check_alloc_request(ctx, request);
-  return nx_failed(&checked) ? checked : nx_allocate(ctx, request, 0, result_out);
+  return nx_failed(checked) ? nx_refused(checked) : nx_allocate(ctx, request, 0, result_out);
 }
 
 /* ---- Release ------------------------------------------------------------------------------------------------------- */
@@ -86,23 +86,23 @@ static uint32_t release(nx_engine *engine, const NxmemAllocation *allocation, nx
 
 NxmemStatus nx_slot_deallocate(void *ctx, const NxmemAllocation *allocation, uint64_t *unmapped_bytes_out) {
   nx_undone undone;
-  NxmemStatus checked = nx_check_call(ctx, allocation, unmapped_bytes_out);
-  if (nx_failed(&checked)) return checked;
+  nx_said checked = nx_check_call(ctx, allocation, unmapped_bytes_out);
+  if (nx_failed(checked)) return nx_refused(checked);
   checked = nx_check_allocation(ctx, allocation);
-  if (nx_failed(&checked)) return checked;
+  if (nx_failed(checked)) return nx_refused(checked);
   const uint32_t status = release(ctx, allocation, &undone);
   if (status == NXMEM_STATUS_OK || status == NXMEM_STATUS_RELEASE_QUARANTINED) *unmapped_bytes_out = undone.unmapped;
-  return nx_told_loss(ctx, status, "deallocate", &undone.loss);
+  return status == NXMEM_STATUS_OK ? nx_ok() : nx_told_loss(ctx, status, "deallocate", &undone.loss);
 }
 
 NxmemStatus nx_slot_release_allocation(void *ctx, const NxmemAllocation *allocation, NxmemReleaseOutcome *outcome_out) {
   nx_undone undone;
-  NxmemStatus checked = nx_check_call(ctx, allocation, outcome_out);
-  if (nx_failed(&checked)) return checked;
+  nx_said checked = nx_check_call(ctx, allocation, outcome_out);
+  if (nx_failed(checked)) return nx_refused(checked);
   if (outcome_out->struct_size < NX_OUTCOME_BYTES)
     return nx_status(NXMEM_STATUS_SHORT_STRUCT, "release: room for the outcome below 296 bytes");
   checked = nx_check_allocation(ctx, allocation);
-  if (nx_failed(&checked)) return checked;
+  if (nx_failed(checked)) return nx_refused(checked);
   const uint64_t bytes = allocation->bytes;
   const uint32_t status = release(ctx, allocation, &undone);
   if (status == NXMEM_STATUS_OK || status == NXMEM_STATUS_RELEASE_QUARANTINED) {

@@ -10,40 +10,40 @@
 #include "records.h"
 #include "slots.h"
 
-NxmemStatus nx_check_ranges(const NxmemAllocRequest *request) {
+nx_said nx_check_ranges(const NxmemAllocRequest *request) {
   const uint64_t count = request->committed_range_count;
   const nxmem_verdict listed = nxmem_check_range_list((uintptr_t)request->committed_ranges, count);
   if (listed.reason != NXMEM_REASON_NONE || (count != 0u && nx_unusable(request->committed_ranges)))
-    return nx_status(NXMEM_STATUS_INVALID_ARGUMENT, "ranges: NULL, misaligned, or more than 1024");
+    return nx_say(NXMEM_STATUS_INVALID_ARGUMENT, "ranges: NULL, misaligned, or more than 1024");
   for (uint64_t i = 0u; i < count; i++) {
     const NxmemByteRange range = request->committed_ranges[i];
     if (nxmem_check_commit_range(range.offset, range.bytes, request->bytes).reason != NXMEM_REASON_NONE)
-      return nx_status(NXMEM_STATUS_INVALID_ARGUMENT, "a range is empty or leaves the block");
+      return nx_say(NXMEM_STATUS_INVALID_ARGUMENT, "a range is empty or leaves the block");
   }
-  return nx_ok();
+  return nx_fine();
 }
 
-NxmemStatus nx_check_range_request(const nx_engine *engine, const NxmemRangeRequest *request) {
+nx_said nx_check_range_request(const nx_engine *engine, const NxmemRangeRequest *request) {
   if (request->struct_size < NX_RANGE_REQUEST_BYTES)
-    return nx_status(NXMEM_STATUS_SHORT_STRUCT, "range request shorter than 80 bytes");
-  const NxmemStatus owner = nx_check_allocation(engine, &request->allocation);
-  if (nx_failed(&owner)) return owner;
+    return nx_say(NXMEM_STATUS_SHORT_STRUCT, "range request shorter than 80 bytes");
+  const nx_said owner = nx_check_allocation(engine, &request->allocation);
+  if (nx_failed(owner)) return owner;
   const nxmem_verdict inside =
       nxmem_check_commit_range(request->range.offset, request->range.bytes, request->allocation.bytes);
   return inside.reason == NXMEM_REASON_NONE
-             ? nx_ok()
-             : nx_status(NXMEM_STATUS_INVALID_ARGUMENT, "a range is empty or leaves the block");
+             ? nx_fine()
+             : nx_say(NXMEM_STATUS_INVALID_ARGUMENT, "a range is empty or leaves the block");
 }
 
 static NxmemStatus allocate_committed(void *ctx, const NxmemAllocRequest *request, NxmemAllocResult *result_out) {
-  NxmemStatus checked = nx_check_call(ctx, request, result_out);
-  if (nx_failed(&checked)) return checked;
+  nx_said checked = nx_check_call(ctx, request, result_out);
+  if (nx_failed(checked)) return nx_refused(checked);
   if (result_out->struct_size < NX_ALLOC_RESULT_BYTES)
     return nx_status(NXMEM_STATUS_SHORT_STRUCT, "allocate: room for the result below 32 bytes");
   checked = nx_check_alloc_request(ctx, request);
-  if (nx_failed(&checked)) return checked;
+  if (nx_failed(checked)) return nx_refused(checked);
   checked = nx_check_ranges(request);
-  return nx_failed(&checked) ? checked : nx_allocate(ctx, request, 1, result_out);
+  return nx_failed(checked) ? nx_refused(checked) : nx_allocate(ctx, request, 1, result_out);
 }
 
 /* ---- Commit -------------------------------------------------------------------------------------------------------- */
@@ -67,10 +67,10 @@ static uint32_t commit_once(nx_engine *engine, const NxmemRangeRequest *request,
 
 static NxmemStatus commit_range(void *ctx, const NxmemRangeRequest *request) {
   nx_loss loss;
-  NxmemStatus checked = nx_check_call(ctx, request, request);
-  if (nx_failed(&checked)) return checked;
+  nx_said checked = nx_check_call(ctx, request, request);
+  if (nx_failed(checked)) return nx_refused(checked);
   checked = nx_check_range_request(ctx, request);
-  if (nx_failed(&checked)) return checked;
+  if (nx_failed(checked)) return nx_refused(checked);
   uint32_t status = commit_once(ctx, request, &loss);
   /* What stayed mapped of the block is poisoned: a second attempt could only fail. */
   if (status == NXMEM_STATUS_OUT_OF_MEMORY && loss.granules == 0u) {
@@ -84,10 +84,10 @@ static NxmemStatus decommit_range(void *ctx, const NxmemRangeRequest *request, u
   nx_engine *engine = ctx;
   nx_block *block = NULL;
   nx_undone undone = {0};
-  NxmemStatus checked = nx_check_call(ctx, request, unmapped_out);
-  if (nx_failed(&checked)) return checked;
+  nx_said checked = nx_check_call(ctx, request, unmapped_out);
+  if (nx_failed(checked)) return nx_refused(checked);
   checked = nx_check_range_request(ctx, request);
-  if (nx_failed(&checked)) return checked;
+  if (nx_failed(checked)) return nx_refused(checked);
   pthread_mutex_lock(&engine->lock);
   uint32_t status = find_live(engine, &request->allocation, &block);
   if (status == NXMEM_STATUS_OK) status = nx_block_decommit_locked(engine, block, request->range, &undone);

@@ -40,9 +40,9 @@ typedef struct nx_balance {
 } nx_balance;
 void nx_books_close(nx_books *books, const nx_balance *left);
 
-/* What NxmemQueryUnloadReadiness reports, over all mechanisms of the module. */
+/* What NxmemQueryUnloadReadiness reports, over all mechanisms of the module; live allocations the engines count themselves. */
 typedef struct nx_report {
-  nx_figure allocators, allocations, views, capabilities, queued;
+  nx_figure allocators, views, capabilities, queued;
 } nx_report;
 extern nx_report nx_the_report;
 

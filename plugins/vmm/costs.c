@@ -55,13 +55,13 @@ NxmemStatus nx_slot_mapped_for_ranges(void *ctx, const NxmemRangeRequest *reques
                                       uint64_t *mapped_out) {
   nx_engine *engine = ctx;
   uint64_t mapped = 0u;
-  NxmemStatus checked = nx_check_call(ctx, requests, mapped_out);
-  if (nx_failed(&checked)) return checked;
+  nx_said checked = nx_check_call(ctx, requests, mapped_out);
+  if (nx_failed(checked)) return nx_refused(checked);
   if (count == 0u || nxmem_check_range_list((uintptr_t)requests, count).reason != NXMEM_REASON_NONE)
     return nx_status(NXMEM_STATUS_INVALID_ARGUMENT, "ranges: none, or more than 1024");
   for (uint64_t i = 0u; i < count; i++) {
     checked = nx_check_range_request(engine, &requests[i]);
-    if (nx_failed(&checked)) return checked;
+    if (nx_failed(checked)) return nx_refused(checked);
   }
   pthread_mutex_lock(&engine->lock);
   const uint32_t status = cost_locked(engine, requests, count, &mapped);
@@ -75,12 +75,12 @@ NxmemStatus nx_slot_mapped_for_allocation(void *ctx, const NxmemAllocRequest *re
   nx_engine *engine = ctx;
   nx_run runs[NXMEM_RANGES_MAX];
   uint64_t granules = 0u;
-  NxmemStatus checked = nx_check_call(ctx, request, mapped_out);
-  if (nx_failed(&checked)) return checked;
+  nx_said checked = nx_check_call(ctx, request, mapped_out);
+  if (nx_failed(checked)) return nx_refused(checked);
   checked = nx_check_alloc_request(engine, request);
-  if (nx_failed(&checked)) return checked;
+  if (nx_failed(checked)) return nx_refused(checked);
   checked = nx_check_ranges(request);
-  if (nx_failed(&checked)) return checked;
+  if (nx_failed(checked)) return nx_refused(checked);
   const uint64_t count = request->committed_range_count;
   for (uint64_t i = 0u; i < count; i++)
     runs[i] =
@@ -94,10 +94,10 @@ NxmemStatus nx_slot_mapped_for_allocation(void *ctx, const NxmemAllocRequest *re
 NxmemStatus nx_slot_committed_bytes(void *ctx, const NxmemAllocation *allocation, uint64_t *committed_out) {
   nx_engine *engine = ctx;
   nx_block *block = NULL;
-  NxmemStatus checked = nx_check_call(ctx, allocation, committed_out);
-  if (nx_failed(&checked)) return checked;
+  nx_said checked = nx_check_call(ctx, allocation, committed_out);
+  if (nx_failed(checked)) return nx_refused(checked);
   checked = nx_check_allocation(engine, allocation);
-  if (nx_failed(&checked)) return checked;
+  if (nx_failed(checked)) return nx_refused(checked);
   pthread_mutex_lock(&engine->lock);
   const uint32_t status = nx_find_block_locked(engine, allocation, &block);
   const uint64_t mapped = status == NXMEM_STATUS_OK ? block->mapped_bytes : 0u;

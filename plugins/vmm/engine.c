@@ -175,14 +175,10 @@ static nx_balance balance_of(const nx_engine *engine) {
 }
 
 static void drop_books(nx_engine *engine) {
-  uint64_t counted = engine->residues;
   const nx_balance left = balance_of(engine);
   for (uint64_t i = 0u; i < engine->blocks.chain_count; i++)
-    for (nx_block *block = engine->blocks.chains[i]; block != NULL; block = block->next) {
-      counted++;
+    for (nx_block *block = engine->blocks.chains[i]; block != NULL; block = block->next)
       nx_take(&nx_the_report.views, block->view_count);
-    }
-  nx_take(&nx_the_report.allocations, counted);
   nx_take(&nx_the_report.queued, engine->queued);
   nx_books_close(engine->books, &left);
 }
@@ -211,15 +207,7 @@ static int give_back_locked(nx_engine *engine) {
   return all || (is_gone(engine) && give_back_locked(engine));
 }
 
-/* Counted as one more live allocation, where nothing else of it is counted. */
-static void retain(nx_engine *engine) {
-  if (engine->retained) return;
-  engine->retained = 1;
-  nx_add(&nx_the_report.allocations, 1u);
-}
-
 static void destroy(nx_engine *engine) {
-  if (engine->retained) nx_take(&nx_the_report.allocations, 1u);
   nx_take(&engine->books->reserved_bytes, engine->bytes);
   nx_prefixes_close(engine);
   nx_blocks_close(&engine->blocks);
@@ -244,7 +232,8 @@ static void unlist(const nx_engine *engine) {
 static int finish(nx_engine *engine) {
   pthread_mutex_lock(&engine->lock);
   const int all = give_back_locked(engine);
-  if (!all && !is_used(engine)) retain(engine);
+  /* Counted as one live allocation, where nothing else of it is counted. */
+  engine->retained = !all && !is_used(engine);
   pthread_mutex_unlock(&engine->lock);
   if (!all) return 0;
   unlist(engine);
@@ -288,6 +277,18 @@ void nx_engines_finish(void) {
     (void)nx_drain(engine, UINT64_MAX, &retired);
     if (!finish(engine)) let_go(engine);
   }
+}
+
+uint64_t nx_engines_allocations(void) {
+  uint64_t sum = 0u;
+  pthread_mutex_lock(&engines_lock);
+  for (nx_engine *engine = engines; engine != NULL; engine = engine->next) {
+    pthread_mutex_lock(&engine->lock);
+    sum += engine->blocks.count + engine->residues + (uint64_t)engine->retained;
+    pthread_mutex_unlock(&engine->lock);
+  }
+  pthread_mutex_unlock(&engines_lock);
+  return sum;
 }
 
 void nx_engines_trim(uint32_t tier, uint32_t index) {

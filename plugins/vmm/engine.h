@@ -154,6 +154,8 @@ void nx_engine_release(nx_engine *engine);
 
 /* Released engines that are still there are drained, which tells completions, and finished where that is possible now. No lock held. */
 void nx_engines_finish(void);
+/* Live allocations of all of them: blocks, what was kept back, and engines that could not be finished. No lock held. */
+uint64_t nx_engines_allocations(void);
 /* Pools of engines on that device are given back to the driver. No lock held. */
 void nx_engines_trim(uint32_t tier, uint32_t index);
 

@@ -48,19 +48,19 @@ static void publish(nx_engine *engine) {
                                          .release_allocation = structured ? nx_slot_release_allocation : NULL};
 }
 
-static NxmemStatus check_open(const factory *made, const NxmemOpenRequest *request) {
+static nx_said check_open(const factory *made, const NxmemOpenRequest *request) {
   if (request->struct_size < NX_OPEN_REQUEST_BYTES)
-    return nx_status(NXMEM_STATUS_SHORT_STRUCT, "open: request shorter than 32 bytes");
+    return nx_say(NXMEM_STATUS_SHORT_STRUCT, "open: request shorter than 32 bytes");
   if (request->device.tier != made->offer->tier || request->device.index != made->offer->index)
-    return nx_status(NXMEM_STATUS_WRONG_DEVICE, "open: the factory serves another device");
+    return nx_say(NXMEM_STATUS_WRONG_DEVICE, "open: the factory serves another device");
   if ((request->required_capability_flags & ~made->offer->capabilities) != 0u)
-    return nx_status(NXMEM_STATUS_UNSUPPORTED_CAPABILITY, "open: the mechanism has no such capability");
+    return nx_say(NXMEM_STATUS_UNSUPPORTED_CAPABILITY, "open: the mechanism has no such capability");
   const NxmemHostCallbacks *callbacks = request->callbacks;
-  if (callbacks == NULL) return nx_ok();
-  if (nx_unusable(callbacks)) return nx_status(NXMEM_STATUS_INVALID_ARGUMENT, "open: misaligned callbacks");
+  if (callbacks == NULL) return nx_fine();
+  if (nx_unusable(callbacks)) return nx_say(NXMEM_STATUS_INVALID_ARGUMENT, "open: misaligned callbacks");
   if (callbacks->struct_size < NX_CALLBACKS_BYTES)
-    return nx_status(NXMEM_STATUS_SHORT_STRUCT, "open: callbacks shorter than 32 bytes");
-  return nx_ok();
+    return nx_say(NXMEM_STATUS_SHORT_STRUCT, "open: callbacks shorter than 32 bytes");
+  return nx_fine();
 }
 
 static NxmemStatus open_allocator(void *ctx, const NxmemOpenRequest *request,
@@ -68,10 +68,10 @@ static NxmemStatus open_allocator(void *ctx, const NxmemOpenRequest *request,
   factory *made = ctx;
   nx_engine *engine = NULL;
   char why[200] = "open";
-  NxmemStatus checked = nx_check_call(ctx, request, allocator_out);
-  if (nx_failed(&checked)) return checked;
+  nx_said checked = nx_check_call(ctx, request, allocator_out);
+  if (nx_failed(checked)) return nx_refused(checked);
   checked = check_open(made, request);
-  if (nx_failed(&checked)) return checked;
+  if (nx_failed(checked)) return nx_refused(checked);
   if (!nx_fork_watch()) return nx_status(NXMEM_STATUS_UNSUPPORTED_CAPABILITY, "open: no page that a fork empties");
   const uint32_t status = nx_engine_open(made->offer, &made->books, &engine, why);
   if (status != NXMEM_STATUS_OK) return nx_status(status, why);

@@ -30,16 +30,15 @@ nx_run nx_granules_of(const nx_engine *engine, uint64_t first, uint64_t bytes) {
 
 /* ---- Pieces kept back ---------------------------------------------------------------------------------------------- */
 
-/* One more that is never given back: the host's count of live allocations says so. */
-static void count_residue(nx_engine *engine, int was_live) {
+/* One more that is never given back; nx_engines_allocations() counts it. */
+static void count_residue(nx_engine *engine) {
   engine->residues++;
   nx_add(&engine->books->quarantined_spans, 1u);
-  if (!was_live) nx_add(&nx_the_report.allocations, 1u);
 }
 
 void nx_keep_back_locked(nx_engine *engine, uint64_t first, uint64_t bytes) {
   const nx_run run = nx_granules_of(engine, first, bytes);
-  count_residue(engine, 0);
+  count_residue(engine);
   (void)nx_spans_give(&engine->spans, first, bytes);
   for (uint64_t i = 0u; i < run.count; i++)
     if (engine->table.granules[run.first + i].poisoned)
@@ -82,8 +81,8 @@ static uint32_t commit_first(nx_engine *engine, nx_block *block, const nx_wish *
 /* A record with a span of its own, in the table of blocks; nothing of it committed. */
 static uint32_t make_empty(nx_engine *engine, const nx_wish *wish, nx_block **out) {
   nxmem_block place;
-  const nxmem_verdict asked =
-      nxmem_place_ask(wish->bytes, wish->align, wish->whole ? engine->device.granule : NX_UNIT, &place);
+  const nxmem_verdict asked = wish->whole ? nxmem_place_ask(wish->bytes, wish->align, engine->device.granule, &place)
+                                          : nxmem_place_ask(wish->bytes, wish->align, NX_UNIT, &place);
   if (asked.reason != NXMEM_REASON_NONE) return nxmem_reason_status(asked.reason);
   nx_block *block = nx_blocks_new(&engine->blocks);
   if (block == NULL) return NXMEM_STATUS_OUT_OF_MEMORY;
@@ -122,7 +121,6 @@ uint32_t nx_block_make_locked(nx_engine *engine, const nx_wish *wish, nx_block *
     unmake(engine, block, loss_out);
     return committed;
   }
-  nx_add(&nx_the_report.allocations, 1u);
   *out = block;
   return NXMEM_STATUS_OK;
 }
@@ -143,10 +141,9 @@ void nx_block_release_locked(nx_engine *engine, nx_block *block, nx_undone *out)
   out->loss.bytes += block->kept_bytes;
   if (out->loss.bytes != 0u) {
     out->status = NXMEM_STATUS_RELEASE_QUARANTINED;
-    count_residue(engine, 1);
+    count_residue(engine);
   } else {
     (void)nx_spans_give(&engine->spans, block->first, block->span_bytes);
-    nx_take(&nx_the_report.allocations, 1u);
   }
   nx_blocks_remove(&engine->blocks, block);
   nx_blocks_spare(&engine->blocks, block);

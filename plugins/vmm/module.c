@@ -67,7 +67,7 @@ EXPORT NxmemStatus NxmemQueryUnloadReadiness(NxmemUnloadReport *report_out) {
   nx_engines_finish();
   const nx_report *live = &nx_the_report;
   const NxmemUnloadReport report = {NX_UNLOAD_REPORT_BYTES,     0u,
-                                    nx_read(&live->allocators), nx_read(&live->allocations),
+                                    nx_read(&live->allocators), nx_engines_allocations(),
                                     nx_read(&live->views),      nx_read(&live->capabilities),
                                     nx_read(&live->queued)};
   memcpy(report_out, &report, NX_UNLOAD_REPORT_BYTES);

@@ -22,10 +22,10 @@ static uint32_t enqueue(nx_engine *engine, const NxmemAllocation *allocation, ui
 NxmemStatus nx_slot_enqueue_release(void *ctx, const NxmemAllocation *allocation, uint64_t *ticket_out) {
   nx_engine *engine = ctx;
   uint64_t ticket = 0u;
-  NxmemStatus checked = nx_check_call(ctx, allocation, ticket_out);
-  if (nx_failed(&checked)) return checked;
+  nx_said checked = nx_check_call(ctx, allocation, ticket_out);
+  if (nx_failed(checked)) return nx_refused(checked);
   checked = nx_check_allocation(engine, allocation);
-  if (nx_failed(&checked)) return checked;
+  if (nx_failed(checked)) return nx_refused(checked);
   /* Queued without anybody to tell, a release could never end. */
   if (engine->callbacks == NULL || engine->callbacks->release_completed == NULL)
     return nx_status(NXMEM_STATUS_UNSUPPORTED_CAPABILITY, "enqueue: opened without release_completed");
@@ -36,8 +36,8 @@ NxmemStatus nx_slot_enqueue_release(void *ctx, const NxmemAllocation *allocation
 
 NxmemStatus nx_slot_drain_releases(void *ctx, uint64_t max, uint64_t *retired_out) {
   uint64_t retired = 0u;
-  const NxmemStatus checked = nx_check_call(ctx, retired_out, retired_out);
-  if (nx_failed(&checked)) return checked;
+  const nx_said checked = nx_check_call(ctx, retired_out, retired_out);
+  if (nx_failed(checked)) return nx_refused(checked);
   const uint32_t status = nx_drain(ctx, max, &retired);
   if (status == NXMEM_STATUS_OK) *retired_out = retired;
   return nx_told(ctx, status, "drain");
@@ -45,8 +45,8 @@ NxmemStatus nx_slot_drain_releases(void *ctx, uint64_t max, uint64_t *retired_ou
 
 NxmemStatus nx_slot_pending_release_count(void *ctx, uint64_t *count_out) {
   nx_engine *engine = ctx;
-  const NxmemStatus checked = nx_check_call(ctx, count_out, count_out);
-  if (nx_failed(&checked)) return checked;
+  const nx_said checked = nx_check_call(ctx, count_out, count_out);
+  if (nx_failed(checked)) return nx_refused(checked);
   pthread_mutex_lock(&engine->lock);
   const uint64_t count = engine->queued;
   pthread_mutex_unlock(&engine->lock);

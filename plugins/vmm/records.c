@@ -24,6 +24,8 @@ NxmemStatus nx_status(uint32_t code, const char *text) {
   return status;
 }
 
+NxmemStatus nx_refused(nx_said said) { return nx_status(said.code, said.text); }
+
 static int comes_from_the_device(uint32_t code) {
   return code == NXMEM_STATUS_DEVICE_ERROR || code == NXMEM_STATUS_OUT_OF_MEMORY ||
          code == NXMEM_STATUS_RELEASE_QUARANTINED;
@@ -49,23 +51,23 @@ NxmemStatus nx_told(const nx_engine *engine, uint32_t code, const char *text) {
 
 int nx_unusable(const void *record) { return nxmem_check_table_address((uintptr_t)record).reason != NXMEM_REASON_NONE; }
 
-NxmemStatus nx_check_call(const void *ctx, const void *first, const void *second) {
-  if (nx_is_forked()) return nx_status(NXMEM_STATUS_DEVICE_ERROR, "a forked child: the memory is its parent's");
+nx_said nx_check_call(const void *ctx, const void *first, const void *second) {
+  if (nx_is_forked()) return nx_say(NXMEM_STATUS_DEVICE_ERROR, "a forked child: the memory is its parent's");
   if (ctx == NULL || nx_unusable(first) || nx_unusable(second))
-    return nx_status(NXMEM_STATUS_INVALID_ARGUMENT, "NULL ctx, or a NULL or misaligned argument");
-  return nx_ok();
+    return nx_say(NXMEM_STATUS_INVALID_ARGUMENT, "NULL ctx, or a NULL or misaligned argument");
+  return nx_fine();
 }
 
-NxmemStatus nx_check_owner(const nx_engine *engine, uint64_t mechanism_id, NxmemDeviceId device) {
+nx_said nx_check_owner(const nx_engine *engine, uint64_t mechanism_id, NxmemDeviceId device) {
   const NxmemDeviceId own = {engine->offer->tier, engine->offer->index};
   const nxmem_verdict same = nxmem_check_identity(mechanism_id, device, engine->offer->mechanism_id, own);
-  if (same.reason == NXMEM_REASON_NONE) return nx_ok();
-  return nx_status(nxmem_reason_status(same.reason), "an object of another mechanism or device");
+  if (same.reason == NXMEM_REASON_NONE) return nx_fine();
+  return nx_say(nxmem_reason_status(same.reason), "an object of another mechanism or device");
 }
 
-NxmemStatus nx_check_allocation(const nx_engine *engine, const NxmemAllocation *allocation) {
+nx_said nx_check_allocation(const nx_engine *engine, const NxmemAllocation *allocation) {
   if (allocation->struct_size < NX_ALLOCATION_BYTES)
-    return nx_status(NXMEM_STATUS_SHORT_STRUCT, "allocation shorter than 56 bytes");
+    return nx_say(NXMEM_STATUS_SHORT_STRUCT, "allocation shorter than 56 bytes");
   return nx_check_owner(engine, allocation->mechanism_id, allocation->device);
 }
 

@@ -30,15 +30,24 @@ NxmemStatus nx_told(const nx_engine *engine, uint32_t code, const char *text);
 /* The same, and what could not be undone. */
 NxmemStatus nx_told_loss(const nx_engine *engine, uint32_t code, const char *text, const nx_loss *loss);
 
+/* What a check says: a status is 264 bytes, and most calls pass several checks. `text` is not freed. */
+typedef struct nx_said {
+  uint32_t code; /* NXMEM_STATUS_...; OK: go on */
+  const char *text;
+} nx_said;
+static inline nx_said nx_fine(void) { return (nx_said){NXMEM_STATUS_OK, NULL}; }
+static inline nx_said nx_say(uint32_t code, const char *text) { return (nx_said){code, text}; }
+static inline int nx_failed(nx_said said) { return said.code != NXMEM_STATUS_OK; }
+NxmemStatus nx_refused(nx_said said);
+
 int nx_unusable(const void *record);
-static inline int nx_failed(const NxmemStatus *status) { return status->code != NXMEM_STATUS_OK; }
 
 /* A forked child, a NULL ctx, NULL or misaligned records: what each slot refuses before it looks at anything. `second` may be the first again. */
-NxmemStatus nx_check_call(const void *ctx, const void *first, const void *second);
+nx_said nx_check_call(const void *ctx, const void *first, const void *second);
 
 /* Mechanism before device. */
-NxmemStatus nx_check_owner(const nx_engine *engine, uint64_t mechanism_id, NxmemDeviceId device);
-NxmemStatus nx_check_allocation(const nx_engine *engine, const NxmemAllocation *allocation);
+nx_said nx_check_owner(const nx_engine *engine, uint64_t mechanism_id, NxmemDeviceId device);
+nx_said nx_check_allocation(const nx_engine *engine, const NxmemAllocation *allocation);
 
 /* The block that an allocation names, number by number: 0 and *out, or why not. */
 uint32_t nx_find_block_locked(const nx_engine *engine, const NxmemAllocation *allocation, nx_block **out);

@@ -7,9 +7,9 @@
 #include "records.h"
 #include "slots.h"
 
-static NxmemStatus check_handle(const nx_engine *engine, const NxmemSharedPrefixHandle *handle) {
+static nx_said check_handle(const nx_engine *engine, const NxmemSharedPrefixHandle *handle) {
   if (handle->struct_size < NX_HANDLE_BYTES)
-    return nx_status(NXMEM_STATUS_SHORT_STRUCT, "prefix handle shorter than 64 bytes");
+    return nx_say(NXMEM_STATUS_SHORT_STRUCT, "prefix handle shorter than 64 bytes");
   return nx_check_owner(engine, handle->mechanism_id, handle->device);
 }
 
@@ -44,12 +44,12 @@ static NxmemStatus create(void *ctx, uint64_t mechanism_id, uint64_t bytes, Nxme
   nx_engine *engine = ctx;
   NxmemSharedPrefixHandle handle;
   nx_loss loss;
-  NxmemStatus checked = nx_check_call(ctx, handle_out, handle_out);
-  if (nx_failed(&checked)) return checked;
+  nx_said checked = nx_check_call(ctx, handle_out, handle_out);
+  if (nx_failed(checked)) return nx_refused(checked);
   if (handle_out->struct_size < NX_HANDLE_BYTES)
     return nx_status(NXMEM_STATUS_SHORT_STRUCT, "prefix: room for the handle below 64 bytes");
   checked = nx_check_owner(engine, mechanism_id, (NxmemDeviceId){engine->offer->tier, engine->offer->index});
-  if (nx_failed(&checked)) return checked;
+  if (nx_failed(checked)) return nx_refused(checked);
   uint32_t status = create_once(engine, bytes, &handle, &loss);
   if (status == NXMEM_STATUS_OUT_OF_MEMORY && loss.bytes == 0u) {
     nx_relieve(engine, bytes);
@@ -63,10 +63,10 @@ static NxmemStatus create(void *ctx, uint64_t mechanism_id, uint64_t bytes, Nxme
 
 static NxmemStatus retain(void *ctx, const NxmemSharedPrefixHandle *handle) {
   nx_engine *engine = ctx;
-  NxmemStatus checked = nx_check_call(ctx, handle, handle);
-  if (nx_failed(&checked)) return checked;
+  nx_said checked = nx_check_call(ctx, handle, handle);
+  if (nx_failed(checked)) return nx_refused(checked);
   checked = check_handle(engine, handle);
-  if (nx_failed(&checked)) return checked;
+  if (nx_failed(checked)) return nx_refused(checked);
   pthread_mutex_lock(&engine->lock);
   nx_prefix *prefix = find_locked(engine, handle);
   const uint32_t status = prefix == NULL ? (uint32_t)NXMEM_STATUS_UNKNOWN_ALLOCATION
@@ -78,10 +78,10 @@ static NxmemStatus retain(void *ctx, const NxmemSharedPrefixHandle *handle) {
 static NxmemStatus release(void *ctx, const NxmemSharedPrefixHandle *handle) {
   nx_engine *engine = ctx;
   nx_undone undone = {.status = NXMEM_STATUS_UNKNOWN_ALLOCATION};
-  NxmemStatus checked = nx_check_call(ctx, handle, handle);
-  if (nx_failed(&checked)) return checked;
+  nx_said checked = nx_check_call(ctx, handle, handle);
+  if (nx_failed(checked)) return nx_refused(checked);
   checked = check_handle(engine, handle);
-  if (nx_failed(&checked)) return checked;
+  if (nx_failed(checked)) return nx_refused(checked);
   pthread_mutex_lock(&engine->lock);
   nx_prefix *prefix = find_locked(engine, handle);
   if (prefix != NULL) nx_prefix_release_locked(engine, prefix, &undone);
@@ -92,10 +92,10 @@ static NxmemStatus release(void *ctx, const NxmemSharedPrefixHandle *handle) {
 static NxmemStatus incremental(void *ctx, const NxmemSharedPrefixHandle *handle, uint64_t *bytes_out) {
   nx_engine *engine = ctx;
   uint64_t bytes = 0u;
-  NxmemStatus checked = nx_check_call(ctx, handle, bytes_out);
-  if (nx_failed(&checked)) return checked;
+  nx_said checked = nx_check_call(ctx, handle, bytes_out);
+  if (nx_failed(checked)) return nx_refused(checked);
   checked = check_handle(engine, handle);
-  if (nx_failed(&checked)) return checked;
+  if (nx_failed(checked)) return nx_refused(checked);
   pthread_mutex_lock(&engine->lock);
   const nx_prefix *prefix = find_locked(engine, handle);
   if (prefix != NULL && !prefix->charged) bytes = nx_granule_bytes(engine, prefix->owner.count);
@@ -133,11 +133,11 @@ static uint32_t commit_once(nx_engine *engine, const NxmemSharedPrefixCommitRequ
   return status;
 }
 
-static NxmemStatus check_commit(const nx_engine *engine, const NxmemSharedPrefixCommitRequest *request) {
+static nx_said check_commit(const nx_engine *engine, const NxmemSharedPrefixCommitRequest *request) {
   if (request->struct_size < NX_COMMIT_REQUEST_BYTES)
-    return nx_status(NXMEM_STATUS_SHORT_STRUCT, "prefix commit request shorter than 136 bytes");
-  const NxmemStatus handle = check_handle(engine, &request->prefix);
-  return nx_failed(&handle) ? handle : nx_check_allocation(engine, &request->allocation);
+    return nx_say(NXMEM_STATUS_SHORT_STRUCT, "prefix commit request shorter than 136 bytes");
+  const nx_said handle = check_handle(engine, &request->prefix);
+  return nx_failed(handle) ? handle : nx_check_allocation(engine, &request->allocation);
 }
 
 static NxmemStatus commit(void *ctx, const NxmemSharedPrefixCommitRequest *request,
@@ -145,12 +145,12 @@ static NxmemStatus commit(void *ctx, const NxmemSharedPrefixCommitRequest *reque
   nx_engine *engine = ctx;
   NxmemSharedPrefixCommitInfo info;
   nx_loss loss;
-  NxmemStatus checked = nx_check_call(ctx, request, info_out);
-  if (nx_failed(&checked)) return checked;
+  nx_said checked = nx_check_call(ctx, request, info_out);
+  if (nx_failed(checked)) return nx_refused(checked);
   if (info_out->struct_size < NX_COMMIT_INFO_BYTES)
     return nx_status(NXMEM_STATUS_SHORT_STRUCT, "prefix: room for the commit info below 32 bytes");
   checked = check_commit(engine, request);
-  if (nx_failed(&checked)) return checked;
+  if (nx_failed(checked)) return nx_refused(checked);
   const uint32_t status = commit_once(engine, request, &info, &loss);
   if (status == NXMEM_STATUS_OK) *info_out = info;
   return nx_told_loss(engine, status, "prefix commit", &loss);

@@ -53,11 +53,19 @@ static void refresh(nx_span_node *node) {
   }
 }
 
+/*
+ * nxmem_granules_whole() in bytes, for a granule that is a power of two and a span inside an arena that begins and ends with a granule. It is a key to search by and
+ * decides nothing; with divisions it is what a small block costs most.
+ */
+uint64_t nx_spans_key(uint64_t first, uint64_t bytes, uint64_t granule) {
+  const uint64_t begin = (first + (granule - 1u)) & ~(granule - 1u), end = (first + bytes) & ~(granule - 1u);
+  return end > begin ? end - begin : 0u;
+}
+
 static void set_span(const nx_spans *spans, nx_span_node *node, uint64_t first, uint64_t bytes) {
-  uint64_t unused = 0u;
   node->first = first;
   node->bytes = bytes;
-  node->whole = nxmem_granules_whole(first, bytes, spans->granule, &unused) * spans->granule;
+  node->whole = nx_spans_key(first, bytes, spans->granule);
 }
 
 /* ---- The tree ---------------------------------------------------------------------------------------------------- */

@@ -44,6 +44,9 @@ int nx_spans_give(nx_spans *spans, uint64_t first, uint64_t bytes);
 /* Whatever is free of a span is so no more, for good. */
 void nx_spans_withdraw(nx_spans *spans, uint64_t first, uint64_t bytes);
 
+/* Bytes of the whole granules in a span: what whole granules are searched by. */
+uint64_t nx_spans_key(uint64_t first, uint64_t bytes, uint64_t granule);
+
 /* Counted one by one: for tests and for who suspects a fault. */
 uint64_t nx_spans_free_bytes(const nx_spans *spans);
 uint64_t nx_spans_count(const nx_spans *spans);

@@ -211,8 +211,8 @@ static void ten_thousand_lives(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(what_is_not_committed_faults), cmocka_unit_test(sharers_cannot_write),
-      cmocka_unit_test(figures_are_exported), cmocka_unit_test(ten_thousand_lives)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_not_committed_faults),
+                                     cmocka_unit_test(sharers_cannot_write), cmocka_unit_test(figures_are_exported),
+                                     cmocka_unit_test(ten_thousand_lives)};
   return cmocka_run_group_tests_name("vmm_hostvmm", tests, NULL, NULL);
 }
