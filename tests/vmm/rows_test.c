@@ -1,7 +1,7 @@
 /*
- * rows_test.c: faults that others met with device memory: sizes, reservations, mappings, prefixes.
+ * rows_test.c: faults that others met with device memory: sizes, mappings, prefixes.
  *
- * Attackers played: devices with odd granularities, cards that reserve little, platforms that refuse read-only access, drivers that fail half-way.
+ * Attackers played: devices with odd granularities, platforms that refuse read-only access, drivers that fail half-way.
  * Promise: one named case for each fault of the field.
  */
 #include <string.h>
@@ -9,7 +9,6 @@
 #include "vmm.h"
 
 #define MIB (1ull << 20)
-#define GIB (1ull << 30)
 
 /* ---- Sizes and granularities --------------------------------------------------------------------------------------- */
 
@@ -106,47 +105,6 @@ static void partial_failure_leaves_nothing(void **state) {
       assert_int_equal(nx_vmm_decommit(vmm, &block, 0u, 2u * NX_G, NULL), NXMEM_STATUS_OK);
       assert_int_equal(nx_vmm_decommit(vmm, &block, 3u * NX_G, 3u * NX_G, NULL), NXMEM_STATUS_OK);
     }
-  nx_vmm_must_give(vmm, &block);
-}
-
-/* ---- Reservation ---------------------------------------------------------------------------------------------------- */
-
-static void ladder_is_descended(void **state) {
-  nx_vmm *vmm = *state;
-  nx_vmm_release(vmm);
-  nx_the_offer.ladder_floor_bytes = 1ull << 40;
-  nx_the_offer.ladder_minimum_bytes = 64u * GIB;
-  for (uint64_t limit = 1ull << 40; limit >= 64u * GIB; limit /= 2u) {
-    nx_the_script.reserve_limit = limit;
-    nx_vmm_must_open(vmm);
-    assert_int_equal(nx_vmm_stats().reserved_bytes, limit);
-    nx_vmm_release(vmm);
-  }
-  nx_the_script.reserve_limit = 64u * GIB - 1u;
-  const NxmemStatus status = nx_vmm_open(vmm, NXMEM_CAP_ALLOCATOR);
-  assert_int_equal(nx_whole(status), NXMEM_STATUS_DEVICE_ERROR);
-  assert_non_null(strstr((const char *)status.message, "reserve: SCRIPTED"));
-  vmm->table = NULL;
-}
-
-static void large_cards_reserve_more(void **state) {
-  nx_vmm *vmm = *state;
-  nx_the_script.memory_bytes = 32u * GIB;
-  reopen(vmm);
-  assert_int_equal(nx_vmm_stats().reserved_bytes, 64u * 32u * GIB);
-}
-
-static void reserved_is_not_committed(void **state) {
-  nx_vmm *vmm = *state;
-  nx_the_offer.ladder_floor_bytes = 1ull << 41;
-  reopen(vmm);
-  nx_script_arm(NX_CALL_CREATE, 0u, 0u, 0);
-  const NxmemAllocation block = nx_vmm_reserve(vmm, 1u, 1ull << 40);
-  assert_int_equal(nx_vmm_committed(vmm, &block), 0);
-  assert_int_equal(nx_vmm_stats().committed_bytes, 0);
-  assert_int_equal(nx_the_tally.calls[NX_CALL_CREATE], 0);
-  assert_int_equal(nx_vmm_commit(vmm, &block, 1ull << 39, 1u), NXMEM_STATUS_OK);
-  assert_int_equal(nx_vmm_stats().committed_bytes, NX_G);
   nx_vmm_must_give(vmm, &block);
 }
 
@@ -263,9 +221,6 @@ int main(void) {
       NX_VMM_TEST(recommended_that_fits_no_minimum),
       NX_VMM_TEST(granularity_that_is_none),
       NX_VMM_TEST(partial_failure_leaves_nothing),
-      NX_VMM_TEST(ladder_is_descended),
-      NX_VMM_TEST(large_cards_reserve_more),
-      NX_VMM_TEST(reserved_is_not_committed),
       NX_VMM_TEST(sharing_is_advertised_after_a_probe),
       NX_VMM_TEST(marks_are_advertised_after_a_probe),
       NX_VMM_TEST(failed_probe_refuses_the_open),
