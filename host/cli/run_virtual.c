@@ -22,6 +22,11 @@
 #define PREFIX (2ull << 20)
 #define ALIGN 4096ull
 
+/* Capabilities that steps need. */
+#define BACKING NXMEM_CAP_VIRTUAL_BACKING
+#define SHARING (NXMEM_CAP_VIRTUAL_BACKING | NXMEM_CAP_SHARED_MAPPING)
+#define QUEUES NXMEM_CAP_DEFERRED_RELEASE
+
 enum { MEMBERS = 3, SPREAD = 8, TAKEN_BACK = 4, DRAINS = 16 };
 
 /* What stands at a moment of the walk. */
@@ -78,16 +83,32 @@ static nxmem_result touch(walk *w, uint64_t offset, uint64_t bytes) {
 
 /* ---- Backing ----------------------------------------------------------------------------------------------------- */
 
+static int is_short(const walk *w, nxmem_result result) {
+  return result == NXMEM_ERR_PLUGIN && w->error.plugin_status == NXMEM_STATUS_OUT_OF_MEMORY;
+}
+
+/* What is shared later needs address space beside it. */
+static nxmem_result reserve_beside_others(walk *w) {
+  nxmem_allocation others;
+  nxmem_result r = reserve(w, w->size, &w->block);
+  if (r != NXMEM_OK || (SHARING & ~w->effective) != 0) return r;
+  r = reserve(w, MEMBERS * LEAST, &others);
+  if (r == NXMEM_OK) return nxmem_release(w->allocator, others, NULL, &w->error);
+  if (!is_short(w, r)) return NXMEM_OK; /* which shows when it is shared */
+  (void)!nxmem_release(w->allocator, w->block, NULL, NULL);
+  return r;
+}
+
 /* Half of it where there is too little address space, and so on down. */
 static nxmem_result take_reserve(walk *w) {
   const uint64_t asked = w->session->args->reserve;
   nxmem_error first = {.result = NXMEM_OK};
   nxmem_result r = NXMEM_ERR_PLUGIN;
   for (w->size = asked; r != NXMEM_OK; w->size /= 2) {
-    r = reserve(w, w->size, &w->block);
+    r = reserve_beside_others(w);
     if (r == NXMEM_OK) break;
     if (first.result == NXMEM_OK) first = w->error;
-    if (r != NXMEM_ERR_PLUGIN || w->error.plugin_status != NXMEM_STATUS_OUT_OF_MEMORY || w->size / 2 < LEAST) return r;
+    if (!is_short(w, r) || w->size / 2 < LEAST) return r;
   }
   w->has_block = 1;
   nx_set_number(w->row, "reserved", w->size);
@@ -249,10 +270,6 @@ static int always(const walk *w) {
 static int is_reserved(const walk *w) { return w->has_block; }
 static int is_shared(const walk *w) { return w->has_prefix; }
 static int is_queued(const walk *w) { return w->is_queued; }
-
-#define BACKING NXMEM_CAP_VIRTUAL_BACKING
-#define SHARING (NXMEM_CAP_VIRTUAL_BACKING | NXMEM_CAP_SHARED_MAPPING)
-#define QUEUES NXMEM_CAP_DEFERRED_RELEASE
 
 typedef struct walk_step {
   const char *name;

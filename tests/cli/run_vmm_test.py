@@ -103,6 +103,14 @@ def less_address_space():
     equal(after(row, "reserved_bytes"), 128 * GIB)
 
 
+def terabyte_and_no_more():
+    """Half of it, where sharing needs some of the rest."""
+    found = run("cudavmm", schedule=f"reserve-max={TIB}")
+    ends_well(found)
+    equal([row["reserved"] for row in steps(found, "vm_reserve")], [TIB, TIB // 2])
+    equal(steps(found, "vm_share")[0]["outcome"], "shared")
+
+
 def events_that_never_come():
     """What is queued stays queued, nothing waits, and the module stays."""
     found = run("cudavmm", "-m", "cuda-vmm", schedule="delay-events", code=1)
@@ -142,6 +150,7 @@ def make_rows():
             ("CUDA, two devices", two_devices),
             ("CUDA, another granule", other_granule),
             ("CUDA, less address space", less_address_space),
+            ("CUDA, a terabyte and no more", terabyte_and_no_more),
             ("CUDA, events that never come", events_that_never_come),
             ("CUDA without a driver", no_driver),
             ("CUDA without virtual memory", no_virtual_memory),
