@@ -3,7 +3,7 @@
 
     python3 tests/defences/run.py [--only NAME] [--table FILE] [--list] [--jobs N] [--tap] [--json FILE]
 
-defences.toml names each defence of the host, vmm.toml each of the VMM plugins: the one place in the source that it stands at, what stands
+The tables beside this file name each defence of the host and of the VMM plugins: the one place in the source that it stands at, what stands
 there without it, and the tests that must notice. A defence's text has to be found exactly once. The tests are green before the first removal
 and after the last one; a removal must turn at least one of them red. Works on copies under build/defences; the sources are left alone.
 
@@ -14,6 +14,7 @@ another run in the same place), or one of the removals could not be tried (its t
 import argparse
 import concurrent.futures
 import fcntl
+import glob
 import json
 import os
 import queue
@@ -36,7 +37,7 @@ BASELINE_SECONDS = 600
 
 
 def default_tables():
-    return [path for path in (f"{HERE}/defences.toml", f"{HERE}/vmm.toml") if os.path.exists(path)]
+    return sorted(glob.glob(f"{HERE}/*.toml"))
 
 
 def load(paths, only):

@@ -8,6 +8,7 @@ import time
 
 PLAN = re.compile(r"^1\.\.(\d+)")
 ROW = re.compile(r"^(not ok|ok) \d+ ?(?:- )?(.*)$")
+MESSAGE = re.compile(r" (?=Could not run test: )")  # cmocka puts it behind the name
 
 
 class Ended:
@@ -39,7 +40,7 @@ class Reader:
         elif row:
             self.seen += 1
             if row.group(1) == "not ok" and "# TODO" not in line:
-                self.red = row.group(2).strip() or "a row without a name"
+                self.red = MESSAGE.split(row.group(2))[0].strip() or "a row without a name"
 
     def judge(self, code, late, limit):
         if self.red:
