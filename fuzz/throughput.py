@@ -21,6 +21,8 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BARS = {"table": 15.0, "negotiate": 15.0, "status": 15.0, "lifecycle": 2.0}  # per cent
+OPTIONS = ["-entropic=0", "-reduce_inputs=0"]  # these, and the most bytes of an input, as fuzz/run.sh gives them
+MOST = {"lifecycle": 528, "deferred": 528, "load": 528, "table": 340, "status": 340}
 LAYERS = (  # the first that fits the symbol or its library
     ("engine", r"^fuzzer::|^fuzz_mutate|^fuzz_cross|sanitizer_cov|^LLVMFuzzer"),
     ("sanitizer", r"asan|ubsan|^__sanitizer|sanitizer::|lsan|interceptor"),
@@ -29,20 +31,24 @@ LAYERS = (  # the first that fits the symbol or its library
 )
 
 
-def run(binary, folder, seconds, extra):
-    """One slice. Returns inputs and processor seconds."""
+def prepare(binary, target, folder, seconds):
+    """A corpus as a campaign has it after a while, so that a slice is no beginning. Returns the list of its inputs."""
     corpus = folder / "corpus"
     shutil.rmtree(corpus, ignore_errors=True)
     corpus.mkdir()
-    target = binary.name.removeprefix("fuzz_")
-    named = extra["target"] if target == "empty" else target
-    seeds = [str(p) for p in (ROOT / "fuzz/seeds" / named, ROOT / "fuzz/corpus" / named) if p.is_dir()]
-    command = [*extra["wrap"], str(binary), f"-max_total_time={seconds}", "-max_len=1040", f"-seed={extra['seed']}",
-               "-print_final_stats=0", f"-artifact_prefix={folder}/", *extra["options"], str(corpus), *seeds]
-    # What is freed is used again sooner: the same for both.
+    seeds = [str(p) for p in (ROOT / "fuzz/seeds" / target, ROOT / "fuzz/corpus" / target) if p.is_dir()]
+    launch([str(binary), f"-max_total_time={seconds}", f"-max_len={MOST.get(target, 1040)}", *OPTIONS, str(corpus), *seeds],
+           folder)
+    listed = [p for folder_ in (corpus, *map(pathlib.Path, seeds)) for p in sorted(folder_.iterdir()) if p.stat().st_size]
+    (folder / "inputs").write_text(",".join(map(str, listed)))
+    return folder / "inputs"
+
+
+def launch(command, folder):
+    """Returns inputs and processor seconds."""
     environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=0")
     with open(folder / "log", "wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+        process = subprocess.Popen([*command, f"-artifact_prefix={folder}/"], stdout=log, stderr=log, env=environment)
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     text = (folder / "log").read_text(errors="replace")
@@ -52,16 +58,22 @@ def run(binary, folder, seconds, extra):
     return int(done[1]), usage.ru_utime + usage.ru_stime
 
 
+def run(binary, target, inputs, folder, arguments, seed, wrap=()):
+    """One slice; nothing is written to the disk."""
+    return launch([*wrap, str(binary), f"-max_total_time={arguments.seconds}", f"-seed={seed}", *OPTIONS,
+                   f"-max_len={MOST.get(target, 1040)}", *arguments.option, f"-seed_inputs=@{inputs}"], folder)
+
+
 def share(binaries, target, arguments, folder):
     totals = {"empty": [0, 0.0], target: [0, 0.0]}
+    inputs = prepare(binaries / f"fuzz_{target}", target, folder, arguments.warm)
     for turn in range(arguments.rounds):
         for name in totals:
-            extra = {"target": target, "wrap": [], "options": arguments.option, "seed": turn + 1}
-            inputs, seconds = run(binaries / f"fuzz_{name}", folder, arguments.seconds, extra)
-            totals[name][0] += inputs
+            count, seconds = run(binaries / f"fuzz_{name}", target, inputs, folder, arguments, turn + 1)
+            totals[name][0] += count
             totals[name][1] += seconds
-            print(f"  {name}: {inputs / seconds:,.0f} inputs in a second of processor time", file=sys.stderr)
-    rates = {name: inputs / seconds for name, (inputs, seconds) in totals.items()}
+            print(f"  {name}: {count / seconds:,.0f} inputs in a second of processor time", file=sys.stderr)
+    rates = {name: count / seconds for name, (count, seconds) in totals.items()}
     return rates[target], rates["empty"]
 
 
@@ -74,8 +86,8 @@ def layer_of(symbol):
 
 def profile(binaries, target, arguments, folder):
     data = folder / "perf.data"
-    extra = {"target": target, "wrap": ["perf", "record", "-q", "-o", str(data)], "options": arguments.option, "seed": 1}
-    run(binaries / f"fuzz_{target}", folder, arguments.seconds, extra)
+    run(binaries / f"fuzz_{target}", target, folder / "inputs", folder, arguments, 1,
+        ["perf", "record", "-q", "-o", str(data)])
     report = subprocess.run(["perf", "report", "-i", str(data), "--stdio", "--no-children", "-g", "none", "-F",
                              "overhead,dso,symbol"], capture_output=True, text=True, check=True).stdout
     layers, top = collections.Counter(), []
@@ -98,6 +110,7 @@ def main():
     parser.add_argument("targets", nargs="*", default=list(BARS), help="default: those that have a bar")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/libfuzzer", help="a libFuzzer build folder")
     parser.add_argument("--seconds", type=int, default=5, help="of a slice")
+    parser.add_argument("--warm", type=int, default=20, help="seconds of a campaign before them, for a corpus")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--option", action="append", default=[], help="of libFuzzer, for both")
     parser.add_argument("--profile", action="store_true")

@@ -1,7 +1,8 @@
 /*
  * check.c: the host's books against the model's.
  * Attackers: none.
- * Promise: every number that the host shows is compared, after every step.
+ * Promise: every number that the host shows is compared: what it counts after every step, each part where it changed, all
+ * of it at the end.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -110,6 +111,16 @@ static void check_violation(void) {
   life_same_result("violations", nxmem_host_violations(it.host, &last, 1, &count, NULL), NXMEM_OK);
   same("number of the last violation", last.number, it.violations);
   same("reason of the last violation", last.reason, it.last_reason);
+}
+
+/* All of an allocator's own numbers where the step was about it; what the host counts is the sum of all, each time. */
+void life_check_about(uint32_t which) {
+  check_counts();
+  if (it.allocators[which].gate == GATE_OPEN) check_allocator(&it.allocators[which]);
+  if (it.listed != it.listed_seen) check_quarantine();
+  if (it.violations != it.violations_seen) check_violation();
+  it.listed_seen = it.listed;
+  it.violations_seen = it.violations;
 }
 
 void life_check(void) {

@@ -260,7 +260,7 @@ void life_step(void) {
   life_record op = life_take();
   const uint32_t which = it.rules->ops[op.op % it.rules->op_count];
   operations[which](&op);
-  life_check();
+  life_check_about(op.a % LIFE_ALLOCATORS);
 }
 
 void life_run(const life_rules *rules, const uint8_t *data, size_t size) {

@@ -287,6 +287,7 @@ void life_unpin(life_block *b);
 
 /* check.c: the host's books against the model's. */
 void life_check(void);
+void life_check_about(uint32_t which); /* after a step about this allocator */
 void life_same_result(const char *what, nxmem_result found, nxmem_result expected);
 
 /* ops.c: one operation. */

@@ -58,22 +58,28 @@ int ref_is_message_cut(const uint8_t *text, uint32_t length, uint32_t cut) {
   return is_boundary && cut >= 252;
 }
 
-/* One piece: what stands for the bytes at `bytes`. Returns how many of them it stands for. */
-static uint32_t piece_of(const uint8_t *bytes, uint32_t available, char piece[5]) {
+/* What stands for the bytes at `bytes`. Returns how many of them it stands for; *size: bytes of the piece. */
+static uint32_t piece_of(const uint8_t *bytes, uint32_t available, uint8_t piece[4], uint32_t *size) {
   static const char digits[] = "0123456789abcdef";
   uint32_t code_point = 0;
   const uint32_t length = ref_decode(bytes, available, &code_point);
-  memset(piece, 0, 5);
   if (length == 0) {
-    strcpy(piece, "\xEF\xBF\xBD");
+    piece[0] = 0xEF;
+    piece[1] = 0xBF;
+    piece[2] = 0xBD;
+    *size = 3;
     return 1;
   }
+  *size = length;
   if (ref_is_control(code_point) || code_point == '\\') {
-    const char escape[5] = {'\\', 'x', digits[code_point >> 4], digits[code_point & 15], 0};
-    strcpy(piece, escape);
+    piece[0] = '\\';
+    piece[1] = 'x';
+    piece[2] = (uint8_t)digits[code_point >> 4];
+    piece[3] = (uint8_t)digits[code_point & 15];
+    *size = 4;
     return length;
   }
-  memcpy(piece, bytes, length);
+  for (uint32_t i = 0; i < length; i++) piece[i] = bytes[i];
   return length;
 }
 
@@ -81,12 +87,11 @@ uint32_t ref_show(const uint8_t *bytes, uint32_t length, uint8_t *out, uint32_t 
   uint32_t written = 0;
   uint32_t at = 0;
   while (at < length) {
-    char piece[5];
-    at += piece_of(bytes + at, length - at, piece);
-    const uint32_t size = (uint32_t)strlen(piece);
+    uint8_t piece[4];
+    uint32_t size;
+    at += piece_of(bytes + at, length - at, piece, &size);
     if (written + size + 1 > capacity) break;
-    memcpy(out + written, piece, size);
-    written += size;
+    for (uint32_t i = 0; i < size; i++) out[written++] = piece[i];
   }
   out[written] = 0;
   return written;
