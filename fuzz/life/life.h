@@ -226,6 +226,7 @@ typedef struct life {
   life_bytes bytes[LIFE_BYTES];
   uint32_t kept_count; /* in life_kept */
   uint64_t listed;     /* in quarantine */
+  uint64_t listed_seen, violations_seen;
   life_quarantined last_listed;
   uint64_t pins_out, next_address, next_number;
   uint32_t depth, steps;
