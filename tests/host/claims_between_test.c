@@ -2,8 +2,9 @@
  * claims_between_test.c: a claim that was possible when it was looked at, and is not any more when it is made. Linked with the host's objects, so that the test can stand
  * between the two.
  *
- * Attackers played: callers that release one allocation twice, unload through one handle twice, give a handle up while another thread unloads the module.
- * Promise: of two claims one wins, and the other changes nothing.
+ * Attackers played: callers that release one allocation twice, unload through one handle twice, give a handle up while another thread unloads the module, call while another
+ * closes.
+ * Promise: of two claims one wins, and the other changes nothing; a call that lost does not reach the plugin, and one that never could win holds nobody up.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -73,6 +74,86 @@ static void test_reused(void **state) {
   assert_int_equal(nx_counts(stage.host).live_allocations, 1);
   nx_must_release(stage.allocator, block);
   nx_stage_strike(&stage);
+}
+
+/* ---- One allocator ------------------------------------------------------------------------------------------------- */
+
+int __real_nxmem_is_claimable(uint64_t word, uint64_t handle);
+int __wrap_nxmem_is_claimable(uint64_t word, uint64_t handle);
+
+static uint64_t looked_at; /* the next look at this handle is followed by a close */
+static nxmem_allocator to_close;
+static nxmem_result close_result;
+
+int __wrap_nxmem_is_claimable(uint64_t word, uint64_t handle) {
+  const int claimable = __real_nxmem_is_claimable(word, handle);
+  if (looked_at == handle && handle != 0u) {
+    looked_at = 0u;
+    close_result = nxmem_allocator_close(to_close, 0, NULL);
+  }
+  return claimable;
+}
+
+static nxmem_allocator caller_of;
+static nxmem_result call_result;
+
+static void *allocate_from(void *unused) {
+  nxmem_allocation none;
+  call_result = nxmem_allocate(caller_of, 64, 8, NULL, &none, NULL);
+  return unused;
+}
+
+/* A thread that never called before has no stripe yet: it takes the longer way in. */
+static void call(int first) {
+  pthread_t thread;
+  if (!first) {
+    (void)allocate_from(NULL);
+    return;
+  }
+  assert_int_equal(pthread_create(&thread, NULL, allocate_from, NULL), 0);
+  pthread_join(thread, NULL);
+}
+
+typedef struct way_row {
+  const char *name;
+  nx_modes modes;
+  int first;
+} way_row;
+
+static const way_row way_rows[] = {
+    {"closed between a call's two looks", 0, 0},
+    {"closed between the two looks of a thread's first call", 0, 1},
+};
+
+static void test_closed(void **state) {
+  const nx_case *c = *state;
+  const way_row *row = c->row;
+  set(c);
+  nx_must_release(stage.allocator, nx_must_allocate(stage.allocator, 64, 8)); /* this thread has called before */
+  caller_of = to_close = stage.allocator;
+  looked_at = caller_of.id;
+  call(row->first);
+  assert_int_equal(close_result, NXMEM_OK);
+  assert_int_equal(call_result, NXMEM_ERR_STALE_HANDLE);
+  assert_int_equal(nx_puppet_calls(NX_IN_ALLOCATE), 1);
+  nx_must_unload(stage.plugin, stage.path);
+  nx_host_gone(stage.host);
+}
+
+/* Its slot is another allocator's by now, whose close it must not hold up. */
+static void test_stale(void **state) {
+  set(*state);
+  caller_of = stage.allocator;
+  nx_must_close(stage.allocator);
+  to_close = nx_must_open_mechanism(stage.plugin, "puppet");
+  assert_int_equal((uint32_t)to_close.id, (uint32_t)caller_of.id);
+  looked_at = caller_of.id;
+  call(1);
+  assert_int_equal(call_result, NXMEM_ERR_STALE_HANDLE);
+  assert_int_equal(looked_at, 0);
+  assert_int_equal(close_result, NXMEM_OK);
+  nx_must_unload(stage.plugin, stage.path);
+  nx_host_gone(stage.host);
 }
 
 /* ---- One module ---------------------------------------------------------------------------------------------------- */
@@ -151,6 +232,7 @@ static void test_destroy(void **state) {
 #define ONE(name, test) static const nx_row_head name##_rows[] = {{test, NX_BOTH_MODES}}
 ONE(release, "released by another in between");
 ONE(reused, "released, and its slot used again");
+ONE(stale, "a stale handle beside a close");
 ONE(handle, "unloaded through the same handle in between");
 ONE(destroy, "given up while another unloads");
 
@@ -159,6 +241,8 @@ int main(void) {
   nx_suite suite = {0};
   nx_suite_modes(&suite, ROWS(release_rows), test_release);
   nx_suite_modes(&suite, ROWS(reused_rows), test_reused);
+  nx_suite_modes(&suite, ROWS(way_rows), test_closed);
+  nx_suite_modes(&suite, ROWS(stale_rows), test_stale);
   nx_suite_modes(&suite, ROWS(handle_rows), test_one_handle);
   nx_suite_modes(&suite, ROWS(destroy_rows), test_destroy);
   return nx_suite_run(&suite, "host_claims_between");
