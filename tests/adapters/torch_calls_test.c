@@ -162,6 +162,26 @@ static void refused_release_is_tried_again(void) {
   CHECK(nx_torch_now().kept_blocks == 0 && nx_told.enqueues == 1 && nx_torch_now().pending == 0);
 }
 
+/* All of ten come back, four at each call. */
+static void refused_releases_take_turns(void) {
+  enum { BLOCKS = 10 };
+  void *blocks[BLOCKS];
+  nx_torch_must_load(SERVED, "served");
+  for (int i = 0; i < BLOCKS; i++) blocks[i] = nx_torch_must_malloc(4096, 0, NULL);
+  nx_told.refuse = UINT32_MAX;
+  for (int i = 0; i < BLOCKS; i++) nxmem_torch_free(blocks[i], 4096, 0, NULL);
+  CHECK(nx_torch_now().kept_blocks == BLOCKS && nx_told.enqueues == 0);
+  nx_told.refuse = 0;
+  nxmem_torch_reset();
+  CHECK(nx_torch_now().kept_blocks == BLOCKS - 4 && nx_told.enqueues == 4);
+  nx_told.refuse = 4;
+  nxmem_torch_reset(); /* four of the six are refused once more */
+  CHECK(nx_torch_now().kept_blocks == BLOCKS - 4 && nx_told.refuse == 0);
+  nxmem_torch_reset();
+  nxmem_torch_reset();
+  CHECK(nx_torch_now().kept_blocks == 0 && nx_told.enqueues == BLOCKS && nx_torch_now().pending == 0);
+}
+
 static void quarantined_release_is_lost(void) {
   nx_torch_must_load(SERVED, "served");
   void *ptr = nx_torch_must_malloc(4096, 0, NULL);
@@ -208,6 +228,7 @@ static const nx_torch_case cases[] = {
     {"memory pressure drains once more", memory_pressure, 1},
     {"drains of ordinary calls are bounded", drains_are_bounded, 0},
     {"a refused release is tried again", refused_release_is_tried_again, 2},
+    {"refused releases take turns", refused_releases_take_turns, 1},
     {"a quarantined release is lost", quarantined_release_is_lost, 1},
     {"eight threads, freeing each other's", eight_threads, 0},
     {"one block freed by eight threads", one_block_freed_by_eight, 1},

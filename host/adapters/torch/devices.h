@@ -26,6 +26,7 @@ typedef struct nx_torch_device {
   _Atomic uintptr_t streams[NX_TORCH_STREAMS]; /* registered with the plugin */
   pthread_mutex_t lock;                        /* a leaf: new places, and kept */
   nx_torch_block *kept;                        /* freed and not given back */
+  nx_torch_block *kept_last;
   _Atomic uint64_t kept_count;
 } nx_torch_device;
 

@@ -145,17 +145,17 @@ nxmem_result nxmem_torch_configure(const char *path, const char *mechanism) {
   return r;
 }
 
-int nx_torch_may_take(int privileged, const char *value, const char **why_not) {
-  *why_not =
-      privileged ? "the environment of a process with more rights than its caller is not read" : "it names no plugin";
-  return !privileged && value != NULL && value[0] != '\0';
+/* Why what the environment names is not taken; NULL: it is. */
+static const char *why_not(const char *path) {
+  if (getauxval(AT_SECURE) != 0) return "the environment of a process with more rights than its caller is not read";
+  return path == NULL || path[0] == '\0' ? "it names no plugin" : NULL;
 }
 
 static int load_from_environment(void) {
-  const char *why_not = NULL;
   const char *path = getenv(PLUGIN_VARIABLE), *mechanism = getenv(MECHANISM_VARIABLE);
-  if (!nx_torch_may_take(getauxval(AT_SECURE) != 0, path, &why_not)) {
-    nx_torch_report(NX_TORCH_CONFIGURE, NULL, "%s: %s; call nxmem_torch_configure()", PLUGIN_VARIABLE, why_not);
+  const char *refused = why_not(path);
+  if (refused != NULL) {
+    nx_torch_report(NX_TORCH_CONFIGURE, NULL, "%s: %s; call nxmem_torch_configure()", PLUGIN_VARIABLE, refused);
     return 0;
   }
   return load(path, mechanism == NULL || mechanism[0] == '\0' ? NULL : mechanism) == NXMEM_OK;

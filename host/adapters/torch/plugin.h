@@ -19,12 +19,6 @@ const nx_torch_plugin *nx_torch_plugin_get(void);
 /* The plugin where it is loaded, else NULL. */
 const nx_torch_plugin *nx_torch_plugin_loaded(void);
 
-/*
- * What the environment names, as it stands in `value` (NULL: not set). Of a privileged process nothing is taken. 1, or 0 with why in *why_not.
- * No environment is read here.
- */
-int nx_torch_may_take(int privileged, const char *value, const char **why_not);
-
 /* 1 once exit() has begun or in a forked child: the plugin is not to be called any more. Counted and reported. */
 int nx_torch_is_late(void);
 

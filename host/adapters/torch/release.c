@@ -43,9 +43,8 @@ static way release_at_once(nx_torch_device *device, const nx_torch_block *block,
 static void keep(nx_torch_device *device, nx_torch_block *block) {
   pthread_mutex_lock(&device->lock);
   block->next = NULL;
-  nx_torch_block **link = &device->kept;
-  while (*link != NULL) link = &(*link)->next;
-  *link = block;
+  *(device->kept == NULL ? &device->kept : &device->kept_last->next) = block;
+  device->kept_last = block;
   atomic_fetch_add(&device->kept_count, 1u);
   pthread_mutex_unlock(&device->lock);
   atomic_fetch_add(&nx_torch_counted.kept_blocks, 1u);
@@ -67,7 +66,7 @@ void nx_torch_device_free(nx_torch_device *device, nx_torch_block *block) {
   free(block);
 }
 
-/* Taken all at once, so that one that is refused again is not met again. */
+/* The oldest, taken all at once, so that one that is refused again is not met again. */
 static void retry_kept(nx_torch_device *device) {
   if (atomic_load_explicit(&device->kept_count, memory_order_relaxed) == 0) return;
   nx_torch_block *taken[KEPT_AT_ONCE];
