@@ -1,8 +1,8 @@
 /*
  * hostvmm_test.c: the shipped libnxmem_hostvmm.so through the host library.
  *
- * Attackers played: programs that store where they may not, and time.
- * Promise: what was not committed, was decommitted, or is only shared cannot be written; the figures are exported and true; ten thousand lives of the module use up nothing.
+ * Attackers played: programs that store where they may not.
+ * Promise: what was not committed, was decommitted, or is only shared cannot be written; the figures are exported and true.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -14,7 +14,6 @@
 #include "nxmem_capabilities.h"
 
 #define G (2ull << 20)
-enum { ROUNDS = 10000, SETTLED = 500, SLACK_PAGES = 64 };
 
 typedef struct loaded {
   const char *path;
@@ -152,67 +151,8 @@ static void figures_are_exported(void **state) {
   end(&it);
 }
 
-/* ---- Growth ----------------------------------------------------------------------------------------------------------- */
-
-typedef struct usage {
-  uint64_t descriptors, mappings, pages;
-} usage;
-
-static uint64_t lines_of(const char *path) {
-  FILE *file = fopen(path, "r");
-  uint64_t lines = 0u;
-  assert_non_null(file);
-  for (int c = getc(file); c != EOF; c = getc(file)) lines += c == '\n';
-  fclose(file);
-  return lines;
-}
-
-static usage usage_now(void) {
-  usage now = {nx_open_fds(), lines_of("/proc/self/maps"), 0u};
-  unsigned long all, resident;
-  FILE *file = fopen("/proc/self/statm", "r");
-  assert_non_null(file);
-  assert_int_equal(fscanf(file, "%lu %lu", &all, &resident), 2);
-  fclose(file);
-  now.pages = resident;
-  return now;
-}
-
-static void one_life(loaded *it, int number) {
-  nxmem_error error;
-  uint64_t retired = 0u;
-  load_again(it);
-  const nxmem_allocation span = span_of(it);
-  assert_int_equal(nxmem_commit(it->allocator, span, (NxmemByteRange){0u, 3u * G}, &error), NXMEM_OK);
-  *(uint8_t *)span.ptr = 1u;
-  if (number % 3 == 0) {
-    assert_int_equal(nxmem_enqueue_release(it->allocator, span, NULL, NULL, &error), NXMEM_OK);
-    assert_int_equal(nxmem_drain_releases(it->allocator, 1u, &retired, &error), NXMEM_OK);
-  } else {
-    nx_must_release(it->allocator, span);
-  }
-  unload(it);
-}
-
-static void ten_thousand_lives(void **state) {
-  loaded it = load();
-  usage before = {0u, 0u, 0u};
-  (void)state;
-  unload(&it);
-  for (int i = 0; i < ROUNDS; i++) {
-    if (i == SETTLED) before = usage_now();
-    one_life(&it, i);
-  }
-  const usage after = usage_now();
-  assert_int_equal(after.descriptors, before.descriptors);
-  assert_true(after.mappings <= before.mappings + 2u);
-  assert_true(after.pages <= before.pages + SLACK_PAGES);
-  nx_host_gone(it.host);
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_not_committed_faults),
-                                     cmocka_unit_test(sharers_cannot_write), cmocka_unit_test(figures_are_exported),
-                                     cmocka_unit_test(ten_thousand_lives)};
+                                     cmocka_unit_test(sharers_cannot_write), cmocka_unit_test(figures_are_exported)};
   return cmocka_run_group_tests_name("vmm_hostvmm", tests, NULL, NULL);
 }
