@@ -46,7 +46,7 @@ def prepare(binary, target, folder, seconds):
 
 def launch(command, folder):
     """Returns inputs and processor seconds."""
-    environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=0")
+    environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=0:quarantine_size_mb=16")  # memory is used again while warm
     with open(folder / "log", "wb") as log:
         process = subprocess.Popen([*command, f"-artifact_prefix={folder}/"], stdout=log, stderr=log, env=environment)
         _, status, usage = os.wait4(process.pid, 0)

@@ -91,18 +91,31 @@ static uint8_t *guarded_region(void) {
 }
 
 /* Shared, so that what a forked child adds is seen. */
-static void count_in(const char *path) {
+static uint64_t *shared_counts(const char *variable, size_t bytes) {
+  const char *path = getenv(variable);
+  if (path == NULL) return NULL;
   const int file = open(path, O_RDWR);
-  void *shared = file < 0 ? MAP_FAILED : mmap(NULL, sizeof(uint64_t), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  void *shared = file < 0 ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   if (file >= 0) close(file);
-  if (shared == MAP_FAILED) fuzz_fail("harness", "NXMEM_FUZZ_COUNTER: %s cannot be mapped", path);
-  inputs_run = shared;
+  if (shared == MAP_FAILED) fuzz_fail("harness", "%s: %s cannot be mapped", variable, path);
+  return shared;
+}
+
+/* Reached, triggered. */
+static uint64_t *canary_counts;
+
+int nxmem_fuzz_canary(int triggered) {
+  if (canary_counts == NULL) return triggered;
+  canary_counts[0]++;
+  canary_counts[1] += triggered != 0;
+  return triggered;
 }
 
 void fuzz_start(void) {
   guarded_region();
-  const char *path = getenv("NXMEM_FUZZ_COUNTER");
-  if (path != NULL) count_in(path);
+  uint64_t *inputs = shared_counts("NXMEM_FUZZ_COUNTER", sizeof(uint64_t));
+  if (inputs != NULL) inputs_run = inputs;
+  canary_counts = shared_counts("NXMEM_FUZZ_CANARY", 2u * sizeof(uint64_t));
 }
 
 void *fuzz_at_guard(const void *from, size_t bytes) {

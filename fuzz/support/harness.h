@@ -25,6 +25,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
  */
 void fuzz_start(void);
 
+/*
+ * What a planted fault calls at its place (planted/apply.py): whether it makes a difference here. Where the environment
+ * names a file of sixteen bytes in NXMEM_FUZZ_CANARY, it counts there how often it was reached and how often it did.
+ */
+int nxmem_fuzz_canary(int triggered);
+
 /* The input, eaten from the front; where it ends, zeros follow. */
 typedef struct fuzz_input {
   const uint8_t *at;
