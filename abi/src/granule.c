@@ -65,7 +65,7 @@ nxmem_verdict nxmem_granule_take(nxmem_granule *granule) {
   const nxmem_verdict v = nxmem_check_granule_take(granule);
   if (v.reason != NXMEM_REASON_NONE) return v;
   granule->references++;
-  return v;
+  return nx_accept();
 }
 
 nxmem_verdict nxmem_granule_drop(nxmem_granule *granule) {
@@ -87,7 +87,7 @@ nxmem_verdict nxmem_granule_mapped(nxmem_granule *granule, uint32_t mapping) {
   const nxmem_verdict v = nxmem_check_granule_map(granule, mapping);
   if (v.reason != NXMEM_REASON_NONE) return v;
   granule->mapping = (uint8_t)mapping;
-  return v;
+  return nx_accept();
 }
 
 nxmem_verdict nxmem_granule_unmapped(nxmem_granule *granule) {

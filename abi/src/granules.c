@@ -30,8 +30,8 @@ int nxmem_granules_next_run(const nxmem_granule *granules, uint64_t count, uint6
       loop variant count - first; */
   while (first < count && !nxmem_granule_is(&granules[first], kind)) first++;
   if (first == count) return 0;
-  uint64_t end = first + 1u;
-  /*@ loop invariant within: first < end <= count;
+  uint64_t end = first;
+  /*@ loop invariant within: first <= end <= count;
       loop invariant all: \forall integer k; first <= k < end ==> NX_GRANULE_IS(granules + k, kind);
       loop assigns end;
       loop variant count - end; */
@@ -77,7 +77,7 @@ nxmem_verdict nxmem_granules_take(nxmem_granule *granules, uint64_t count) {
       loop assigns i, granules[0 .. count - 1].references;
       loop variant count - i; */
   for (uint64_t i = 0u; i < count; i++) granules[i].references++;
-  return v;
+  return nx_accept();
 }
 
 nxmem_verdict nxmem_granules_drop(nxmem_granule *granules, uint64_t count) {
