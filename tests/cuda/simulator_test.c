@@ -117,6 +117,18 @@ static nx_cuda_result unmap_part_of_two(void) {
   must(cu->cuMemUnmap(space + 4 * G, 2 * G));
   return result;
 }
+/* As long as a mapping, and from the middle of one to the middle of the next. */
+static nx_cuda_result unmap_from_the_middle(void) {
+  nx_cuda_handle wide[2];
+  for (int i = 0; i < 2; i++) {
+    must(cu->cuMemCreate(&wide[i], 2 * G, &prop, 0));
+    must(cu->cuMemMap(space + (4 + 2 * (uint64_t)i) * G, 2 * G, 0, wide[i], 0));
+    must(cu->cuMemRelease(wide[i]));
+  }
+  nx_cuda_result result = cu->cuMemUnmap(space + 5 * G, 2 * G);
+  must(cu->cuMemUnmap(space + 4 * G, 4 * G));
+  return result;
+}
 static nx_cuda_result unmap_from_inside(void) { return cu->cuMemUnmap(space + 4096, G); }
 static nx_cuda_result unmap_unmapped(void) { return cu->cuMemUnmap(space + 2 * G, G); }
 static nx_cuda_result unmap_beyond(void) { return cu->cuMemUnmap(space, 3 * G); }
@@ -215,6 +227,7 @@ static const rule_row rules[] = {
     {"map: released handle", map_released, NX_CUDA_INVALID_VALUE},
     {"unmap: half a granule", unmap_half, NX_CUDA_INVALID_VALUE},
     {"unmap: half a mapping", unmap_part_of_two, NX_CUDA_INVALID_VALUE},
+    {"unmap: from the middle of a mapping", unmap_from_the_middle, NX_CUDA_INVALID_VALUE},
     {"unmap: from inside", unmap_from_inside, NX_CUDA_INVALID_VALUE},
     {"unmap: not mapped", unmap_unmapped, NX_CUDA_INVALID_VALUE},
     {"unmap: run with a hole", unmap_beyond, NX_CUDA_INVALID_VALUE},
