@@ -81,6 +81,8 @@ NxmemStatus nx_slot_mapped_for_allocation(void *ctx, const NxmemAllocRequest *re
   if (nx_failed(checked)) return nx_refused(checked);
   checked = nx_check_ranges(request);
   if (nx_failed(checked)) return nx_refused(checked);
+  if (request->bytes > engine->bytes)
+    return nx_status(NXMEM_STATUS_OUT_OF_MEMORY, "ranges: the block is larger than the arena");
   const uint64_t count = request->committed_range_count;
   for (uint64_t i = 0u; i < count; i++)
     runs[i] =

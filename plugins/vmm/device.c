@@ -58,6 +58,7 @@ uint32_t nx_device_begin(nx_device *device) {
   const uint32_t stands = standing(device);
   if (stands != NX_VMM_DONE) return stands;
   if (device->depth == 0u) {
+    device->refusal = (nx_vmm_answer){0};
     if (!nx_gate_open_section(device->gate)) return NX_VMM_CAPTURING;
     const uint32_t bound = bind(device);
     if (bound != NX_VMM_DONE) {

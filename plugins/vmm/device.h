@@ -20,7 +20,7 @@ typedef struct nx_device {
   uint64_t granule; /* bytes: what every handle, mapping and unmapping is made of */
   uint32_t depth;   /* sections open, one in the other */
   uint32_t shut_down;
-  nx_vmm_answer refusal; /* the last that was not DONE or PENDING: what a message tells */
+  nx_vmm_answer refusal; /* the last of the newest section that was not DONE or PENDING: what a message tells */
 } nx_device;
 
 /* The gate and an opened driver make a device. 0: out of memory; the driver stays the caller's. */

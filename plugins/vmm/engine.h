@@ -67,6 +67,7 @@ typedef struct nx_prefix {
   nxmem_prefix_use use;
   int charged;
   uint64_t *handles; /* owner.count of them */
+  uint8_t *kept;     /* of each: 1 where it is mapped for good */
 } nx_prefix;
 
 /* One mapping of a prefix into a block. */
@@ -248,7 +249,7 @@ nx_prefix *nx_prefix_find_locked(const nx_engine *engine, uint64_t number, uint6
 void nx_prefix_release_locked(nx_engine *engine, nx_prefix *prefix, nx_undone *out);
 uint32_t nx_prefix_commit_locked(nx_engine *engine, nx_prefix *prefix, nx_block *block, uint64_t offset,
                                  uint64_t *mapped_out, nx_loss *loss_out);
-/* The block's views go; one that could not be unmapped keeps its prefix's bytes for good. */
+/* The block's views go; granules that could not be unmapped keep their handles for good. */
 void nx_views_drop_locked(nx_engine *engine, nx_block *block);
 void nx_prefixes_close(nx_engine *engine);
 

@@ -16,6 +16,7 @@ static nx_figure last_number;
 
 static void unmake(nx_prefix *prefix) {
   free(prefix->handles);
+  free(prefix->kept);
   free(prefix);
 }
 
@@ -26,10 +27,11 @@ static nx_prefix *new_prefix(nx_engine *engine, uint64_t bytes, const nxmem_bloc
   if (nx_spans_take(&engine->spans, place, &prefix->first)) {
     prefix->owner = nx_granules_of(engine, prefix->first, place->bytes);
     prefix->handles = calloc(prefix->owner.count, sizeof *prefix->handles);
-    if (prefix->handles != NULL) return prefix;
+    prefix->kept = calloc(prefix->owner.count, 1u);
+    if (prefix->handles != NULL && prefix->kept != NULL) return prefix;
     (void)nx_spans_give(&engine->spans, prefix->first, place->bytes);
   }
-  free(prefix);
+  unmake(prefix);
   return NULL;
 }
 
@@ -78,10 +80,18 @@ nx_prefix *nx_prefix_find_locked(const nx_engine *engine, uint64_t number, uint6
 
 /* ---- The end ------------------------------------------------------------------------------------------------------- */
 
+/* One of its mappings has ended; of those granules that could not be unmapped the handles stay what they are: mapped for good. */
+static void end_mapping(const nx_engine *engine, nx_prefix *prefix, nx_run run) {
+  for (uint64_t i = 0u; i < run.count; i++)
+    if (engine->table.granules[run.first + i].poisoned) prefix->kept[i] = 1u;
+  (void)nxmem_prefix_unview(&prefix->use);
+}
+
 /* A handle that the driver will not take back is an orphan of the engine. */
 static void end_if_gone(nx_engine *engine, nx_prefix *prefix) {
   if (!nxmem_prefix_is_gone(&prefix->use)) return;
-  for (uint64_t i = 0u; i < prefix->owner.count; i++) (void)nx_handle_put_locked(engine, prefix->handles[i]);
+  for (uint64_t i = 0u; i < prefix->owner.count; i++)
+    if (!prefix->kept[i]) (void)nx_handle_put_locked(engine, prefix->handles[i]);
   nx_prefix **link = &engine->prefixes;
   while (*link != prefix) link = &(*link)->next;
   *link = prefix->next;
@@ -91,12 +101,11 @@ static void end_if_gone(nx_engine *engine, nx_prefix *prefix) {
 static void unmap_owner(nx_engine *engine, nx_prefix *prefix, nx_undone *out) {
   nx_uncommit_locked(engine, prefix->owner, out);
   if (out->status == NXMEM_STATUS_BUSY) return;
-  if (out->loss.bytes != 0u) {
+  if (out->loss.bytes != 0u)
     nx_keep_back_locked(engine, prefix->first, physical(engine, prefix));
-    return;
-  }
-  (void)nx_spans_give(&engine->spans, prefix->first, physical(engine, prefix));
-  (void)nxmem_prefix_unview(&prefix->use);
+  else
+    (void)nx_spans_give(&engine->spans, prefix->first, physical(engine, prefix));
+  end_mapping(engine, prefix, prefix->owner);
 }
 
 void nx_prefix_release_locked(nx_engine *engine, nx_prefix *prefix, nx_undone *out) {
@@ -126,22 +135,14 @@ void nx_prefixes_close(nx_engine *engine) {
 
 /* ---- Views --------------------------------------------------------------------------------------------------------- */
 
-static int is_mapped_for_good(const nx_engine *engine, nx_run run) {
-  for (uint64_t i = 0u; i < run.count; i++)
-    if (engine->table.granules[run.first + i].poisoned) return 1;
-  return 0;
-}
-
 void nx_views_drop_locked(nx_engine *engine, nx_block *block) {
   nx_take(&nx_the_report.views, block->view_count);
   block->view_count = 0u;
   while (block->views != NULL) {
     nx_view *view = block->views;
     block->views = view->next;
-    if (!is_mapped_for_good(engine, view->run)) {
-      (void)nxmem_prefix_unview(&view->prefix->use);
-      end_if_gone(engine, view->prefix);
-    }
+    end_mapping(engine, view->prefix, view->run);
+    end_if_gone(engine, view->prefix);
     free(view);
   }
 }
@@ -154,8 +155,7 @@ static uint32_t map_view(nx_engine *engine, nx_view *view, uint64_t *mapped_out,
   const nx_commit what = {view->run, 1, NXMEM_MAPPING_SHARER, view->prefix->handles};
   if (nxmem_prefix_view(&view->prefix->use).reason != NXMEM_REASON_NONE) return NXMEM_STATUS_BUSY;
   const uint32_t status = nx_commit_locked(engine, &what, mapped_out, loss_out);
-  /* What stays mapped keeps the prefix's bytes for good. */
-  if (status != NXMEM_STATUS_OK && loss_out->granules == 0u) (void)nxmem_prefix_unview(&view->prefix->use);
+  if (status != NXMEM_STATUS_OK) end_mapping(engine, view->prefix, view->run);
   return status;
 }
 

@@ -31,13 +31,21 @@ static int comes_from_the_device(uint32_t code) {
          code == NXMEM_STATUS_RELEASE_QUARANTINED;
 }
 
-NxmemStatus nx_told_loss(const nx_engine *engine, uint32_t code, const char *text, const nx_loss *loss) {
+/* Another thread's may have come since: then the message tells that. */
+static nx_vmm_answer refusal_of(nx_engine *engine) {
+  pthread_mutex_lock(&engine->lock);
+  const nx_vmm_answer refusal = engine->device.refusal;
+  pthread_mutex_unlock(&engine->lock);
+  return refusal;
+}
+
+NxmemStatus nx_told_loss(nx_engine *engine, uint32_t code, const char *text, const nx_loss *loss) {
   char line[NXMEM_STATUS_MESSAGE_BUF], device[96] = "", left[80] = "";
-  const nx_vmm_answer *refusal = &engine->device.refusal;
   if (code == NXMEM_STATUS_OK) return nx_ok();
-  if (comes_from_the_device(code) && refusal->call != NULL)
-    snprintf(device, sizeof device, "; %s: %s (%" PRId32 ")", refusal->call,
-             refusal->name == NULL ? "?" : refusal->name, refusal->code);
+  const nx_vmm_answer refusal = comes_from_the_device(code) ? refusal_of(engine) : (nx_vmm_answer){0};
+  if (refusal.call != NULL)
+    snprintf(device, sizeof device, "; %s: %s (%" PRId32 ")", refusal.call, refusal.name == NULL ? "?" : refusal.name,
+             refusal.code);
   if (loss != NULL && loss->bytes != 0u)
     snprintf(left, sizeof left, "; %" PRIu64 " bytes kept back, %" PRIu64 " granules still mapped", loss->bytes,
              loss->granules);
@@ -45,7 +53,7 @@ NxmemStatus nx_told_loss(const nx_engine *engine, uint32_t code, const char *tex
   return nx_status(code, line);
 }
 
-NxmemStatus nx_told(const nx_engine *engine, uint32_t code, const char *text) {
+NxmemStatus nx_told(nx_engine *engine, uint32_t code, const char *text) {
   return nx_told_loss(engine, code, text, NULL);
 }
 

@@ -26,9 +26,9 @@ enum {
 NxmemStatus nx_ok(void);
 NxmemStatus nx_status(uint32_t code, const char *text);
 /* nx_ok() for OK; else what the device last said, where the code is one of the device's, behind the text. */
-NxmemStatus nx_told(const nx_engine *engine, uint32_t code, const char *text);
+NxmemStatus nx_told(nx_engine *engine, uint32_t code, const char *text);
 /* The same, and what could not be undone. */
-NxmemStatus nx_told_loss(const nx_engine *engine, uint32_t code, const char *text, const nx_loss *loss);
+NxmemStatus nx_told_loss(nx_engine *engine, uint32_t code, const char *text, const nx_loss *loss);
 
 /* What a check says: a status is 264 bytes, and most calls pass several checks. `text` is not freed. */
 typedef struct nx_said {

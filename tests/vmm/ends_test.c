@@ -163,6 +163,40 @@ static void lost_device_closes_its_books(void **state) {
   nx_tally_bury();
 }
 
+/* One allocator sees the loss: the other's release destroys nothing either. */
+static void loss_is_the_devices(void **state) {
+  nx_vmm *vmm = *state, other = {0};
+  uint32_t code;
+  nx_vmm_must_open(&other);
+  const NxmemAllocation block = nx_vmm_take(&other, 1u, NX_G, NX_G), mine = nx_vmm_take(vmm, 2u, NX_G, NX_G);
+  nx_script_arm(NX_CALL_UNMAP, 1u, NX_VMM_LOST, 0);
+  assert_int_equal(nx_vmm_give(vmm, &mine, &code).state, NXMEM_RELEASE_QUARANTINED);
+  assert_int_equal(nx_vmm_give(&other, &block, &code).state, NXMEM_RELEASE_QUARANTINED);
+  assert_int_equal(nx_the_tally.calls[NX_CALL_UNMAP], 1);
+  nx_vmm_release(&other);
+  assert_int_equal(nx_vmm_report().live_allocations, 1);
+  nx_vmm_release(vmm);
+  assert_int_equal(nx_vmm_report().live_allocations, 0);
+  nx_vmm_no_breach();
+  nx_tally_bury();
+}
+
+/* The host let the allocator go with its queue full: it is drained by the report, once that can be. */
+static void queue_outlives_its_allocator(void **state) {
+  nx_vmm *vmm = *state;
+  const NxmemAllocation block = nx_vmm_take(vmm, 1u, NX_G, NX_G);
+  nx_the_script.pending = 1;
+  assert_int_equal(nx_vmm_enqueue(vmm, &block, NULL), NXMEM_STATUS_OK);
+  nx_vmm_release(vmm);
+  assert_int_equal(nx_vmm_report().queued_releases, 1);
+  assert_int_equal(nx_vmm_report().live_allocations, 1);
+  block.ptr[0] = 1u; /* still mapped */
+  nx_the_script.pending = 0;
+  assert_int_equal(nx_vmm_report().queued_releases, 0);
+  assert_int_equal(vmm->told, 1);
+  assert_int_equal(vmm->completions[0].outcome.state, NXMEM_RELEASE_COMPLETE);
+}
+
 /* ---- Fork ----------------------------------------------------------------------------------------------------------- */
 
 static int child_is_refused(nx_vmm *vmm, const NxmemAllocation *block) {
@@ -260,7 +294,8 @@ int main(void) {
       NX_VMM_TEST(pending_work_keeps_its_pages),  NX_VMM_TEST(failed_event_poisons),
       NX_VMM_TEST(release_on_a_fresh_thread),     NX_VMM_TEST(release_without_the_context),
       NX_VMM_TEST(teardown_without_the_context),  NX_VMM_TEST(shut_down_counts_as_released),
-      NX_VMM_TEST(lost_device_closes_its_books),  NX_VMM_TEST(forked_child_is_refused),
+      NX_VMM_TEST(lost_device_closes_its_books),  NX_VMM_TEST(loss_is_the_devices),
+      NX_VMM_TEST(queue_outlives_its_allocator),  NX_VMM_TEST(forked_child_is_refused),
       NX_VMM_TEST(trim_before_and_after_a_drain),
   };
   return cmocka_run_group_tests_name("vmm_ends", tests, NULL, NULL);
