@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Take the defences away, one at a time: each must be missed by a test.
 
-    python3 tests/defences/run.py [--only NAME] [--table FILE] [--list] [--jobs N] [--tap] [--json FILE]
+    python3 tests/defences/run.py [--only NAME] [--table FILE] [--list | --texts] [--jobs N] [--tap] [--json FILE]
 
 The tables beside this file name each defence of the host and of the VMM plugins: the one place in the source that it stands at, what stands
 there without it, and the tests that must notice. A defence's text has to be found exactly once. The tests are green before the first removal
@@ -74,6 +74,19 @@ def damaged(source, defence):
             raise CannotRun(f"{defence['name']}: {path}: found its text {count} times, needed once: mend {defence['table']}")
         texts[path] = texts[path].replace(edit["find"], edit["put"])
     return texts
+
+
+def look_at_texts(root, defences):
+    """How many tables must be mended for the sources as they stand."""
+    stale = 0
+    for defence in defences:
+        try:
+            damaged(root, defence)
+        except CannotRun as error:
+            stale += 1
+            print(error)
+    print(f"defences: {len(defences) - stale}/{len(defences)} texts stand once")
+    return stale
 
 
 # ---- Trying -------------------------------------------------------------------------------------------------------------
@@ -231,6 +244,7 @@ def parse():
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="only this defence (may be given again)")
     parser.add_argument("--table", action="append", default=[], metavar="FILE", help="only the defences of this table (may be given again)")
     parser.add_argument("--list", action="store_true", help="show the defences and end")
+    parser.add_argument("--texts", action="store_true", help="only look whether each text stands once, in a moment; build nothing")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="removals at a time (processors)")
     parser.add_argument("--limit", type=float, default=20, metavar="S", help="a test that takes longer, and much longer than usual, is red (20)")
     parser.add_argument("--tap", action="store_true", help="print TAP, a row for each removal")
@@ -253,6 +267,8 @@ def main():
             for d in defences:
                 print(f"{d['name']}: {d['guards']}")
             return 0
+        if args.texts:
+            return 3 if look_at_texts(args.root, defences) else 0
         held = lock(args.place)
         out.plan(len(defences))
         results, processor = try_all(args, defences, out)

@@ -39,7 +39,8 @@ CASES = [
     ("only_the_one", NOTICED + entry("n % 2 == 0", "1", name="two"), ["--only", "one"], 0, "defences: 1/1 removals noticed"),
     ("a_hang_is_noticed", entry("return n < 10;", "for (;;) (void)n;"), [], 0, "not done in 3 s"),
     ("a_crash_is_noticed", entry("return n < 10;", "return *(volatile int *)(long)n;"), [], 0, "ended by SIGSEGV"),
-    ("an_early_end_is_noticed", entry("int main(void) {", "int main(void) {\n  if (!is_even(3)) return puts(\"1..1\") < 0;"), [], 0, "ended with code 0 after row 0 of 1"),
+    ("an_early_end_is_noticed", entry("int main(void) {", "int main(void) {\n  if (!is_even(3)) return puts(\"1..1\") < 0;"), [], 0,
+     "ended with code 0 after row 0 of 1"),
     ("a_code_alone_is_noticed", entry("return !good;", "return 4;"), [], 0, "exit code 4"),
     ("what_nothing_uses_builds", entry("is_small(3) && !is_small(11) && ", "0 && "), [], 0, "small: both ends"),
     ("text_is_gone", entry("n < 11", "n"), [], 3, "found its text 0 times, needed once"),
@@ -55,6 +56,8 @@ CASES = [
     ("others_are_tried", entry("n < 11", "n") + entry("n % 2 == 0", "1", name="two"), [], 3, "NOT NOTICED by small"),
     ("tap_that_cannot_run", entry("n < 10", "1", '["large"]'), ["--tap"], 3, "Bail out! the table names tests that there are not: large"),
     ("list", NOTICED, ["--list"], 0, "one: x"),
+    ("texts_that_stand", NOTICED, ["--texts"], 0, "defences: 1/1 texts stand once"),
+    ("texts_that_are_gone", NOTICED + entry("n < 11", "n", name="two"), ["--texts"], 3, "defences: 1/2 texts stand once"),
     ("unknown_option", NOTICED, ["--nonsense"], 2, "unrecognized arguments"),
 ]
 
