@@ -14,6 +14,7 @@
 #include "books.h"
 #include "error.h"
 #include "guard.h"
+#include "module.h"
 #include "nxmem/completion.h"
 #include "nxmem/handle.h"
 #include "nxmem/outcome.h"
@@ -64,10 +65,13 @@ static void retain_quarantine(nx_allocator *a, nx_module *module) {
 void nx_share_give(nx_allocator *a) {
   if (atomic_fetch_sub(&a->deferral.shares, 1u) != 1u) return; /* P2 */
   nx_module *module = nx_module_at(atomic_load_explicit(&a->module, memory_order_relaxed));
+  const uint64_t host = atomic_load_explicit(&a->host, memory_order_relaxed);
   const int was_open = nx_is_held(a);
   if (was_open) retain_quarantine(a, module);
   nx_table_give(&nx_allocators, &a->slot);
-  if (was_open) atomic_fetch_sub(&module->held, 1u); /* the last touch: the module may go now */
+  if (!was_open) return;
+  atomic_fetch_sub(&module->held, 1u); /* the last touch: the module may go now */
+  if (!nx_host_is_there(host)) nx_modules_bury();
 }
 
 /* ---- Settling ---------------------------------------------------------------------------------------------------- */

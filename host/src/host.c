@@ -13,6 +13,7 @@
 #include "error.h"
 #include "fork.h"
 #include "gate.h"
+#include "module.h"
 #include "nxmem/capability.h"
 #include "nxmem/count.h"
 #include "objects.h"
@@ -186,5 +187,6 @@ nxmem_result nxmem_host_destroy(nxmem_host handle, nxmem_error *error) {
   }
   nx_table_give(&nx_hosts, &host->slot);
   nx_quarantine_free(handle.id);
+  nx_modules_bury();
   return NXMEM_OK;
 }

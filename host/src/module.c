@@ -9,11 +9,13 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "error.h"
 #include "factory.h"
 #include "gate.h"
+#include "graves.h"
 #include "image.h"
 #include "violations.h"
 
@@ -114,6 +116,14 @@ static void expel(nx_host *host, nx_module *module, nxmem_error *error) {
   nx_error_append(error, nxmem_reason_text(gate.reason));
 }
 
+/* Numbers that no other space has: of a module that is buried its ranges stay, so its slot's next has others. */
+enum { MODULES_MAX = NX_CHUNKS_MAX << NX_MODULES_SHIFT, BURIED_MAX = 511 };
+_Static_assert(((uint64_t)BURIED_MAX + 1u) * MODULES_MAX * NXMEM_FACTORIES_MAX == 1ull << 32, "numbers of 32 bits");
+
+static uint32_t space_number(const nx_module *module, uint32_t factory) {
+  return (module->buried * (uint32_t)MODULES_MAX + module->slot.self) * (uint32_t)NXMEM_FACTORIES_MAX + factory;
+}
+
 static void reset(nx_module *module, uint64_t host, const nx_file_identity *file) {
   module->host = host;
   module->device = file->device;
@@ -123,7 +133,7 @@ static void reset(nx_module *module, uint64_t host, const nx_file_identity *file
   module->factory_count = 0;
   module->left_out = 0;
   for (uint32_t i = 0; i < NXMEM_FACTORIES_MAX; i++) {
-    module->spaces[i].id = module->slot.self * (uint32_t)NXMEM_FACTORIES_MAX + i;
+    module->spaces[i].id = space_number(module, i);
     atomic_store(&module->spaces[i].tiers, 0);
     atomic_store(&module->spaces[i].kept, 0);
   }
@@ -157,7 +167,8 @@ static void note_holder(holders *h, nx_module *m, const nx_module *module) {
 }
 
 static holders find_holders_locked(const nx_module *module) {
-  holders h = {0, 0, NULL};
+  const nx_file_identity file = {.device = module->device, .inode = module->inode};
+  holders h = {nx_grave_holds_other_locked(module->image.path, &file), 0, NULL};
   const uint32_t count = atomic_load(&nx_modules.count);
   for (uint32_t i = 0; i < count; i++) {
     nx_module *m = nx_module_at(i);
@@ -309,5 +320,38 @@ void nx_module_drop(nx_host *host, nx_module *module, nxmem_unload_info *info) {
   pthread_mutex_lock(&module_lock); /* who takes the file over finds the leak counted */
   info->references = --module->references;
   if (info->references == 0) nx_count(&host->forced_leaks);
+  pthread_mutex_unlock(&module_lock);
+}
+
+/* Nobody has a handle on it, and nothing can be told that names it: what is left is what is mapped. */
+static int is_orphan(nx_module *m) {
+  const uint32_t state = nxmem_word_state(atomic_load(&m->slot.word));
+  const int given_up = (state == NXMEM_SLOT_LIVE && m->references == 0) || is_leftover(m);
+  return given_up && !nx_host_is_there(atomic_load(&m->host)) && atomic_load(&m->inside) == 0 &&
+         atomic_load(&m->allocators) == 0 && atomic_load(&m->held) == 0;
+}
+
+/* A slot that was given back so often is not any more. */
+static void bury_locked(nx_module *m) {
+  const nx_file_identity file = {.device = m->device, .inode = m->inode};
+  if (!nx_grave_add_locked(m->image.path, &file)) return;
+  m->image.path = NULL;
+  m->holds_name = 0;
+  free(m->factories);
+  m->factories = NULL;
+  m->factory_count = 0;
+  if (m->buried == BURIED_MAX) {
+    nx_slot_set(&m->slot, NXMEM_SLOT_RETIRED);
+    return;
+  }
+  m->buried++;
+  nx_table_give(&nx_modules, &m->slot);
+}
+
+void nx_modules_bury(void) {
+  pthread_mutex_lock(&module_lock);
+  const uint32_t count = atomic_load(&nx_modules.count);
+  for (uint32_t i = 0; i < count; i++)
+    if (is_orphan(nx_module_at(i))) bury_locked(nx_module_at(i));
   pthread_mutex_unlock(&module_lock);
 }

@@ -27,4 +27,10 @@ uint64_t nx_module_references(nx_module *module);
  */
 void nx_module_drop(nx_host *host, nx_module *module, nxmem_unload_info *info);
 
+/*
+ * Give back what is kept of modules whose host is gone, but for what stays mapped with them: all whose last callback slot is free, and that no call is in. Their files
+ * and names are remembered (graves.h). [any-thread]
+ */
+void nx_modules_bury(void);
+
 #endif /* NX_MODULE_H */

@@ -22,7 +22,7 @@
 #include "nxmem/status.h"
 
 nx_table nx_hosts = NX_TABLE(nx_host, 3);
-nx_table nx_modules = NX_TABLE(nx_module, 5);
+nx_table nx_modules = NX_TABLE(nx_module, NX_MODULES_SHIFT);
 nx_table nx_plugins = NX_TABLE(nx_plugin, 8);
 nx_table nx_allocators = NX_TABLE(nx_allocator, NX_ALLOCATORS_SHIFT);
 nx_table nx_allocations = NX_TABLE_CACHED(nx_allocation, NX_ALLOCATIONS_SHIFT);
@@ -50,6 +50,12 @@ nx_host *nx_host_of(uint64_t handle) {
   nx_slot *slot = nx_table_find(&nx_hosts, handle);
   if (slot == NULL || !nxmem_same_generation(atomic_load(&slot->word), handle)) return &nobody;
   return (nx_host *)(void *)slot;
+}
+int nx_host_is_there(uint64_t handle) {
+  nx_slot *slot = nx_table_find(&nx_hosts, handle);
+  if (slot == NULL) return 0;
+  const uint64_t word = atomic_load(&slot->word);
+  return nxmem_is_open(word) && nxmem_same_generation(word, handle);
 }
 nx_module *nx_module_at(uint32_t slot) { return (nx_module *)(void *)nx_table_at(&nx_modules, slot); }
 

@@ -81,7 +81,8 @@ typedef struct nx_module {
   uint32_t factory_count;
   uint32_t left_out;
   nx_space spaces
-      [NXMEM_FACTORIES_MAX]; /* addresses that each factory's allocators handed out; empty when the module goes, for they are live or quarantined */
+      [NXMEM_FACTORIES_MAX]; /* addresses that each factory's allocators handed out; empty when the module is unmapped, for they are live or quarantined */
+  uint32_t buried;     /* modules that had this slot and stay mapped: their ranges keep the numbers of their spaces */
   uint64_t references; /* plugin handles; under the module lock */
   nx_counter inside;   /* host calls into this module that no allocator accounts for */
   nx_counter allocators;
@@ -167,7 +168,7 @@ extern nx_table nx_plugins;
 extern nx_table nx_allocators;
 extern nx_table nx_allocations;
 
-enum { NX_ALLOCATORS_SHIFT = 6, NX_ALLOCATIONS_SHIFT = 14 };
+enum { NX_MODULES_SHIFT = 5, NX_ALLOCATORS_SHIFT = 6, NX_ALLOCATIONS_SHIFT = 14 };
 
 /* What a handle names by its index, or NULL; its generation is the caller's to check. [any-thread] */
 static inline nx_allocator *nx_allocator_of(uint64_t handle) {
@@ -200,6 +201,7 @@ void nx_objects_prepare(void);
  * belongs to nobody, so that nothing is booked on a stranger.
  */
 nx_host *nx_host_of(uint64_t handle);
+int nx_host_is_there(uint64_t handle);
 nx_module *nx_module_at(uint32_t slot);
 
 /*

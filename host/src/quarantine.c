@@ -39,17 +39,9 @@ static list *find_locked(uint64_t host) {
   return l;
 }
 
-/* A host that was destroyed gets no list again: nobody would free it. */
-static int is_there(uint64_t host) {
-  nx_slot *slot = nx_table_find(&nx_hosts, host);
-  if (slot == NULL) return 0;
-  const uint64_t word = atomic_load(&slot->word);
-  return nxmem_is_open(word) && nxmem_same_generation(word, host);
-}
-
 static list *find_or_make_locked(uint64_t host) {
   list *l = find_locked(host);
-  if (l != NULL || !is_there(host)) return l;
+  if (l != NULL || !nx_host_is_there(host)) return l; /* one that was destroyed gets none again: nobody would free it */
   l = calloc(1, sizeof *l);
   if (l == NULL) return NULL;
   l->host = host;
