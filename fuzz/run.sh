@@ -90,10 +90,10 @@ count_findings() { find "$work/findings" -type f -newer "$work/log/build" ! -nam
 
 # A job that found something starts again: most findings stop only the input they were found with. After three it would
 # find little else. libFuzzer exits with 72 where it was interrupted.
-# Longer inputs find no more and take longer: texts end behind every limit, lives have some thirty steps.
+# Longer inputs find no more and take longer: texts end behind every limit, lives have some twenty steps.
 most_bytes() {
   case $target in
-    lifecycle | deferred | load) echo 528 ;;
+    lifecycle | deferred | load) echo 400 ;;
     table | status) echo 340 ;;
     *) echo 1040 ;;
   esac
@@ -105,7 +105,7 @@ libfuzzer_job() {
     ((left > 0)) || return 0
     code=0
     NXMEM_FUZZ_COUNTER=$work/log/counter.$job UBSAN_OPTIONS=print_stacktrace=1 \
-      "$binary" -max_total_time="$left" -entropic=0 -reduce_inputs=0 -max_len="$(most_bytes)" -timeout=10 -rss_limit_mb=2048 -reload=1 -print_final_stats=1 \
+      "$binary" -max_total_time="$left" -entropic=0 -print_funcs=0 -max_len="$(most_bytes)" -timeout=10 -rss_limit_mb=2048 -reload=1 -print_final_stats=1 \
       -dict="$root/fuzz/dict/$target.dict" -artifact_prefix="$work/findings/" \
       "$work/corpus" "${inputs[@]}" >>"$work/log/job.$job" 2>&1 || code=$?
     ((code != 0 && code != 72)) || return 0

@@ -86,7 +86,8 @@ def queued():
 
 COMPLETIONS = [("gone", {}), ("failed", {"d": 0x40}), ("kept", {"d": 0x03}), ("unwritten", {"d": 0x60}),
                ("unknown_state", {"d": 0x70}), ("too_much", {"d": 0x80, "y": UNWRITTEN}), ("other_ticket", {"c": 10}),
-               ("other_mechanism", {"c": 11}), ("stale", {"c": 12}), ("nobody", {"c": 13}), ("short", {"c": 14}),
+               ("other_mechanism", {"c": 11}), ("stale", {"c": 12}), ("nobody", {"c": 13}), ("short", {"c": 14}), ("short_by_one", {"c": 14, "x": 327}),
+               ("unwritten_and_failed", {"d": 0x64}), ("failed_by_status", {"d": 0x44}), ("kept_by_state", {"d": 0x30}),
                ("null", {"c": 0xC0}), ("misaligned", {"c": 0xD0}), ("unreadable", {"c": 0xE0}),
                ("stray", {"a": 0x70}), ("without_context", {"a": 0x60}), ("anothers", {"a": 0x81})]
 
