@@ -34,7 +34,7 @@ ALLOWED = [
     ("fuzz/contract/contract_replay.c", "const char *__asan_default_options(void);", "the same, of one program"),
     ("fuzz/contract/contract_replay.c", "const char *__asan_default_options(void) {", "the same"),
     ("fuzz/contract/finish.py", "PLAIN = ", "functions of that runtime, which reads shadow memory"),
-    ("fuzz/throughput.py", 'ASAN_OPTIONS="detect_leaks=0"', "measures how fast inputs go by; others look what they leave"),
+    ("fuzz/throughput.py", 'ASAN_OPTIONS="detect_leaks=0', "measures how fast inputs go by; others look what they leave"),
     ("tests/core/prefix_memory_test.c", "#define DELIBERATE_RACE", "one function that writes while another reads"),
 ]
 
