@@ -199,7 +199,7 @@ static nx_vmm_answer open_host(const nx_vmm_offer *offer, nx_vmm_driver *out, in
   return done();
 }
 
-/* Down to 1 GiB: under valgrind no more than 32 can be reserved. */
+/* From 4 TiB, so that a block of one has room beside others; down to 1 GiB: under valgrind no more than 32 can be reserved. */
 static const nx_vmm_offer offers[] = {{.name = "hostvmm",
                                        .mechanism_id = 0x686F7374766D6Dull, /* spells the name */
                                        .tier = NXMEM_TIER_HOST,
@@ -207,7 +207,7 @@ static const nx_vmm_offer offers[] = {{.name = "hostvmm",
                                        .capabilities = NXMEM_CAP_ALLOCATOR | NXMEM_CAP_VIRTUAL_BACKING |
                                                        NXMEM_CAP_SHARED_MAPPING | NXMEM_CAP_DEFERRED_RELEASE |
                                                        NXMEM_CAP_STRUCTURED_RELEASE,
-                                       .ladder_floor_bytes = 1ull << 40,
+                                       .ladder_floor_bytes = 1ull << 42,
                                        .ladder_minimum_bytes = 1ull << 30,
                                        .pool_bytes = 256ull << 20,
                                        .open = open_host}};
