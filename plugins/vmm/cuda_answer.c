@@ -58,7 +58,9 @@ static uint32_t outcome_of(nx_cuda_result result) {
 static const char *name_of(const nx_cuda *cuda, nx_cuda_result result) {
   const char *name = NULL;
   if (nx_cuda_note_end(result)) return result == NX_CUDA_DEINITIALIZED ? END_NAME : NULL;
-  return cuda->calls.cuGetErrorName(result, &name) == NX_CUDA_SUCCESS ? name : NULL;
+  nx_cuda_result named = cuda->calls.cuGetErrorName(result, &name);
+  nx_cuda_note_end(named);
+  return named == NX_CUDA_SUCCESS ? name : NULL;
 }
 
 nx_vmm_answer nx_cuda_done(void) { return (nx_vmm_answer){.outcome = NX_VMM_DONE}; }

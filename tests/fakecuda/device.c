@@ -101,10 +101,9 @@ static const struct {
                    {NX_CUDA_STREAM_CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"},
                    {NX_CUDA_STREAM_CAPTURE_IMPLICIT, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT"}};
 
-/* Names are there before cuInit and behind the driver's end: the one call that judges nothing. */
+/* Names are there before cuInit. */
 nx_cuda_result cuGetErrorName(nx_cuda_result result, const char **name_out) {
   fc_call call = fc_enter(FC_cuGetErrorName, 0, result, 0);
-  call.code = call.code == NX_CUDA_DEINITIALIZED ? 0 : call.code;
   if (call.code != 0) return fc_leave(&call, 0);
   if (name_out == NULL) return fc_leave(&call, fc_refuse(NX_CUDA_INVALID_VALUE));
   *name_out = NULL;

@@ -22,6 +22,8 @@ import time
 RESULTS = {"out of memory": "2", "invalid value": "1", "not permitted": "800", "illegal address": "700:sticky",
            "deinitialized": "4"}
 KINDS = ["unnoticed", "refused", "quarantined", "kept", "lost", "ended"]
+# Made only behind another call's failure: that one fails first.
+BEHIND = {"cuGetErrorName": "fail=cuMemMap:5:800;"}
 SAMPLE = 10
 LIMIT_S = 60
 
@@ -78,7 +80,7 @@ def chosen(occurrences, sample):
     return [n for n in range(1, occurrences + 1) if n == 1 or n % SAMPLE == 0]
 
 
-def judge(done, may_lose):
+def judge(done, may_lose, faults):
     """(kind, why it is broken or None) of one run."""
     words = done.stdout.split()
     kind = words[0] if words else "died"
@@ -90,15 +92,15 @@ def judge(done, may_lose):
     if kind == "lost" and not may_lose:
         return kind, "the device was given up for a result that is not sticky"
     fired = [word for word in words if word.startswith("fired=")]
-    return kind, None if fired == ["fired=1"] else "the scheduled fault never fired"
+    return kind, None if fired == [f"fired={faults}"] else "a scheduled fault never fired"
 
 
 def one(workload, call, n, result):
-    schedule = f"fail={call}:{n}:{RESULTS[result]}"
+    schedule = f"{BEHIND.get(call, '')}fail={call}:{n}:{RESULTS[result]}"
     try:
         # An event that fails, whatever the result, leaves nobody who knows whether work still runs.
         may_lose = result == "illegal address" or call == "cuEventQuery"
-        kind, why = judge(workload.run(schedule), may_lose)
+        kind, why = judge(workload.run(schedule), may_lose, schedule.count("fail="))
     except subprocess.TimeoutExpired:
         kind, why = "hangs", f"still running after {LIMIT_S} s"
     return {"call": call, "occurrence": n, "result": result, "schedule": schedule, "kind": kind, "broken": why}
@@ -132,7 +134,7 @@ def show(outcomes):
 def main():
     options = arguments()
     workload = Workload(options.build)
-    counts = workload.calls()
+    counts = dict(workload.calls(), **{call: 1 for call in BEHIND})
     if options.only is not None and options.only not in counts:
         could_not(f"the workload never makes {options.only}; it makes {', '.join(counts)}")
     cases = [(call, n, result) for call, count in counts.items() if options.only in (None, call)

@@ -40,12 +40,22 @@ static void work(uint64_t round) {
   fflush(stdout);
 }
 
+/* An event is where a device's fault shows for sure: other calls of the driver may still go through. */
+static void meet_the_loss(nxmem_allocation other) {
+  nxmem_error error;
+  uint64_t retired;
+  if (nxmem_enqueue_release(session.allocator, other, NULL, NULL, &error) != NXMEM_OK) return;
+  if (nxmem_drain_releases(session.allocator, 1, &retired, &error) != NXMEM_OK) return;
+}
+
 /* The second granule is reserved and not committed. */
 static void fault(void) {
   nxmem_error error;
+  nxmem_allocation other = nx_session_span(&session, 1, 1);
   if (nx_gpu_store(&gpu, (uint64_t)(uintptr_t)span.ptr + NX_GRANULE, 1) == NX_CUDA_SUCCESS) {
     nx_give_up(1, "a store where nothing is mapped went through");
   }
+  meet_the_loss(other);
   const NxmemByteRange range = {NX_GRANULE, NX_GRANULE};
   nxmem_result result = nxmem_commit(session.allocator, span, range, &error);
   if (result != NXMEM_ERR_PLUGIN || error.plugin_status != NXMEM_STATUS_DEVICE_ERROR) {
