@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "hosttest.h"
+#include "index_shard.h"
 
 static uint64_t seed = 88172645463325252ull;
 static uint64_t draw_from(uint64_t *state) {
@@ -301,6 +302,16 @@ static void test_weight(void **state) {
   assert_true(nx_index_used_bytes() <= before + (1u << 20));
 }
 
+/* The odds against it are 2^63 for each. */
+static void test_keys(void **state) {
+  (void)state;
+  static const uint64_t known[] = {0xD6E8FEB86659FD93ull, 0x9E3779B97F4A7C15ull};
+  for (size_t i = 0; i < sizeof nx_hash_keys / sizeof nx_hash_keys[0]; i++) {
+    assert_int_equal(nx_hash_keys[i] % 2u, 1);
+    for (size_t k = 0; k < sizeof known / sizeof known[0]; k++) assert_int_not_equal(nx_hash_keys[i], known[k]);
+  }
+}
+
 static const nx_row_head far_rows[] = {{"a hundred thousand places, one after the other", 0}};
 
 #define EACH(rows, test)                                        \
@@ -315,5 +326,6 @@ int main(void) {
   EACH(contest_rows, test_contest);
   EACH(far_rows, test_far_apart);
   EACH(weight_rows, test_weight);
+  nx_suite_add(&suite, "keys that nobody knows", test_keys, NULL);
   return nx_suite_run(&suite, "host_index");
 }
