@@ -197,6 +197,19 @@ static void test_late(void **state) {
   nx_stage_strike(&stage);
 }
 
+/* ThreadSanitizer ends its own part of a thread in that very round, and cannot follow what comes behind: there the row is not run. */
+#if defined(__SANITIZE_THREAD__)
+enum { FOLLOWS_LAST_ROUND = 0 };
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+enum { FOLLOWS_LAST_ROUND = 0 };
+#else
+enum { FOLLOWS_LAST_ROUND = 1 };
+#endif
+#else
+enum { FOLLOWS_LAST_ROUND = 1 };
+#endif
+
 static pthread_key_t last_key;
 static _Atomic int rounds_seen; /* of one thread after the other */
 static void use_host_at_the_very_last(void *unused) {
@@ -432,7 +445,7 @@ int main(void) {
   nx_suite_modes(&suite, ROWS(crowd_rows), test_crowd);
   nx_suite_modes(&suite, ROWS(ends_rows), test_ends);
   nx_suite_modes(&suite, ROWS(late_rows), test_late);
-  nx_suite_modes(&suite, ROWS(very_last_rows), test_very_last);
+  if (FOLLOWS_LAST_ROUND) nx_suite_modes(&suite, ROWS(very_last_rows), test_very_last);
   nx_suite_modes(&suite, ROWS(closes_rows), test_closes);
   nx_suite_modes(&suite, ROWS(barrier_rows), test_barrier); /* last: the barrier is gone for good */
   return nx_suite_run(&suite, "host_stripes");
