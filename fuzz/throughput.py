@@ -59,9 +59,12 @@ def launch(command, folder):
 
 
 def run(binary, target, inputs, folder, arguments, seed, wrap=()):
-    """One slice; nothing is written to the disk."""
-    return launch([*wrap, str(binary), f"-max_total_time={arguments.seconds}", f"-seed={seed}", *OPTIONS,
-                   f"-max_len={MOST.get(target, 1040)}", *arguments.option, f"-seed_inputs=@{inputs}"], folder)
+    """One slice, without its beginning: what the engine does to read its inputs. Nothing is written to the disk."""
+    command = [str(binary), f"-seed={seed}", *OPTIONS, f"-max_len={MOST.get(target, 1040)}", *arguments.option,
+               f"-seed_inputs=@{inputs}"]
+    first_count, first_seconds = launch([*command, "-runs=1"], folder)
+    count, seconds = launch([*wrap, *command, f"-max_total_time={arguments.seconds}"], folder)
+    return count - first_count, seconds - first_seconds
 
 
 def share(binaries, target, arguments, folder):

@@ -39,7 +39,7 @@ class Script:
         return self.do("open", {}, **{"a": which, "b": which % 3, **fields})
 
     def allocate(self, which=0, answer=None, **fields):
-        return self.do("allocate", answer or {}, a=which, **{"x": 4095, **fields})
+        return self.do("allocate", answer or {}, a=which, **{"x": 4095, "c": 6, **fields})
 
 
 ONE = 0xC0  # status nibble 0, one operation inside
@@ -104,6 +104,18 @@ def addresses():
     s = Script("lifecycle").open().allocate(b=0)
     s.do("release", {"a": ONE | 10, "d": 11}, s.nested("allocate", a=0, b=1, x=4095), {"d": 11, "x": 0}, b=0)
     yield "still_live_but_handed_out", s.do("close", {}, {}, b=1)
+
+
+def kept():
+    for old, place in itertools.product((0, OLD), (0x70000, 0x70FC0, 0x6FFC0, 0x71000)):
+        s = Script("lifecycle", old).open()
+        s.do("allocate", {"d": 15, "y": 0x70000, "b": 9}, {"a": 11}, b=0, x=4095, c=6)
+        yield f"kept_address_{old}_{place:x}", s.allocate(b=1, answer={"d": 15, "y": place}).do("close", {}, {}, b=1)
+        s = Script("lifecycle", old).open().allocate(b=0, answer={"d": 15, "y": 0x70000}).do("release", {"a": 11}, b=0)
+        yield f"quarantined_{old}_{place:x}", s.do("close", {}).open().allocate(b=1, answer={"d": 15, "y": place}).do(
+            "close", {}, {}, b=1)
+    s = Script("lifecycle").open().do("prefix_create", {}, x=4095).do("prefix_release", {"a": 11}).do("prefix_info")
+    yield "kept_prefix", s.do("close", {}).do("prefix_info").do("prefix_retain").do("prefix_release").do("prefix_commit")
 
 
 def releases():
@@ -219,7 +231,7 @@ def words(target):
 
 
 def seeds():
-    for target, groups in (("lifecycle", (everyday("lifecycle"), addresses(), releases(), inside_slots(), pages(), prefixes(),
+    for target, groups in (("lifecycle", (everyday("lifecycle"), addresses(), kept(), releases(), inside_slots(), pages(), prefixes(),
                                           reclaims(), tables())), ("deferred", (everyday("deferred"), queued())),
                            ("load", (loads(),))):
         for name, script in itertools.chain(*groups):
