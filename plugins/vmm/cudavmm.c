@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "cuda_driver.h"
+#include "fork.h"
 #include "gate.h"
 #include "nxmem_cudavmm.h"
 #include "nxmem_memory_abi.h"
@@ -20,7 +21,8 @@
 #define SHARED_ID 0x6E78637564610002ull
 #define PLAIN_CAPABILITIES \
   (NXMEM_CAP_ALLOCATOR | NXMEM_CAP_VIRTUAL_BACKING | NXMEM_CAP_DEFERRED_RELEASE | NXMEM_CAP_STRUCTURED_RELEASE)
-#define LADDER_FLOOR (1ull << 40)
+/* A block of a terabyte has room beside others on the smallest card. */
+#define LADDER_FLOOR (1ull << 42)
 #define LADDER_MINIMUM (64ull << 30)
 #define POOL (256ull << 20)
 
@@ -268,11 +270,13 @@ static nx_vmm_answer open_offer(const nx_vmm_offer *offer, nx_vmm_driver *out, i
 /* ---- Capture ----------------------------------------------------------------------------------------------------- */
 
 NX_PUBLIC uint32_t NxmemCudaCaptureEnter(uint32_t device_index) {
+  if (nx_is_forked()) return NXMEM_STATUS_DEVICE_ERROR;
   if (device_index >= nx_cuda_device_count()) return NXMEM_STATUS_WRONG_DEVICE;
   return nx_vmm_gate_enter(NXMEM_TIER_DEVICE, device_index);
 }
 
 NX_PUBLIC uint32_t NxmemCudaCaptureLeave(uint32_t device_index) {
+  if (nx_is_forked()) return NXMEM_STATUS_DEVICE_ERROR;
   if (device_index >= nx_cuda_device_count()) return NXMEM_STATUS_WRONG_DEVICE;
   return nx_vmm_gate_leave(NXMEM_TIER_DEVICE, device_index);
 }
