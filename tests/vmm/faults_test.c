@@ -169,6 +169,9 @@ typedef struct row {
   nx_call call;
   uint32_t outcome;
   int for_good;
+  int then; /* 1: behind it, the next call of then_call fails */
+  nx_call then_call;
+  uint32_t then_outcome;
 } row;
 
 static int ends_the_device(uint32_t outcome) { return outcome == NX_VMM_LOST || outcome == NX_VMM_SHUT_DOWN; }
@@ -180,10 +183,12 @@ static int try_at(const row *r, uint64_t at, uint64_t pool_bytes) {
   nx_the_offer.pool_bytes = pool_bytes;
   nx_vmm_must_open(&vmm);
   nx_script_arm(r->call, at, r->outcome, r->for_good);
+  if (r->then) nx_script_then(r->then_call, r->then_outcome);
   work w = {.vmm = &vmm};
   run_work(&w);
   const int fired = nx_the_tally.fired != 0u;
-  const int dead = fired && (ends_the_device(r->outcome) || nx_vmm_stats().device_lost != 0u);
+  const int dead = fired && (ends_the_device(r->outcome) || nx_the_tally.lost || nx_the_tally.shut_down ||
+                             nx_vmm_stats().device_lost != 0u);
   nx_script_disarm();
   if (dead)
     device_is_dead(&vmm);
@@ -210,6 +215,29 @@ static const nx_call calls[] = {NX_CALL_BIND,       NX_CALL_UNBIND,   NX_CALL_CR
                                 NX_CALL_MAP,        NX_CALL_UNMAP,    NX_CALL_SET_ACCESS, NX_CALL_MARK,
                                 NX_CALL_MARK_STATE, NX_CALL_DROP_MARK};
 
+/* A commit fails, and then what undoes it. */
+static void add_pairs(nx_suite *suite) {
+  static row pairs[16];
+  const nx_call first[] = {NX_CALL_CREATE, NX_CALL_MAP, NX_CALL_SET_ACCESS};
+  const nx_call second[] = {NX_CALL_UNMAP, NX_CALL_DESTROY};
+  const uint32_t how[] = {NX_VMM_REFUSED, NX_VMM_LOST};
+  size_t used = 0u;
+  for (int f = 0; f < 3; f++)
+    for (int s = 0; s < 2; s++)
+      for (int o = 0; o < 2; o++) {
+        pairs[used] = (row){nx_name("%s_refused_then_%s_%s", nx_call_names[first[f]], nx_call_names[second[s]],
+                                    o == 0 ? "refused" : "lost"),
+                            first[f],
+                            NX_VMM_REFUSED,
+                            0,
+                            1,
+                            second[s],
+                            how[o]};
+        nx_suite_add(suite, pairs[used].name, fails_everywhere, &pairs[used]);
+        used++;
+      }
+}
+
 int main(int count_of_arguments, char **arguments) {
   static row rows[128];
   size_t used = 0u;
@@ -218,10 +246,16 @@ int main(int count_of_arguments, char **arguments) {
     for (size_t o = 0u; o < 4u; o++)
       for (int good = 0; good < (o < 2u ? 2 : 1); good++) {
         rows[used] = (row){nx_name("%s_%s%s", nx_call_names[calls[c]], outcome_names[o], good ? "_for_good" : ""),
-                           calls[c], outcomes[o], good};
+                           calls[c],
+                           outcomes[o],
+                           good,
+                           0,
+                           NX_CALL_DESCRIBE,
+                           NX_VMM_DONE};
         nx_suite_add(&suite, rows[used].name, fails_everywhere, &rows[used]);
         used++;
       }
+  add_pairs(&suite);
   if (count_of_arguments > 1) cmocka_set_test_filter(arguments[1]);
   return nx_suite_run(&suite, "vmm_faults");
 }

@@ -83,7 +83,16 @@ void nx_script_also(nx_call call, uint64_t at, uint32_t outcome) {
   nx_the_script.also_outcome = outcome;
 }
 
-void nx_script_disarm(void) { nx_the_script.at = nx_the_script.also_at = 0u; }
+void nx_script_then(nx_call call, uint32_t outcome) {
+  nx_the_script.then = 1;
+  nx_the_script.then_call = call;
+  nx_the_script.then_outcome = outcome;
+}
+
+void nx_script_disarm(void) {
+  nx_the_script.at = nx_the_script.also_at = 0u;
+  nx_the_script.then = 0;
+}
 
 static uint32_t chosen(nx_call call, uint64_t number) {
   const nx_script *script = &nx_the_script;
@@ -94,7 +103,11 @@ static uint32_t chosen(nx_call call, uint64_t number) {
 
 /* Counts the call; DONE: it is to be made. */
 static uint32_t due(nx_call call) {
-  const uint32_t outcome = chosen(call, ++nx_the_tally.calls[call]);
+  uint32_t outcome = chosen(call, ++nx_the_tally.calls[call]);
+  if (outcome == NX_VMM_DONE && nx_the_script.then && nx_the_tally.fired != 0u && nx_the_script.then_call == call) {
+    nx_the_script.then = 0;
+    outcome = nx_the_script.then_outcome;
+  }
   nx_the_tally.fired += outcome != NX_VMM_DONE;
   if (outcome == NX_VMM_LOST) nx_the_tally.lost = 1;
   if (outcome == NX_VMM_SHUT_DOWN) nx_the_tally.shut_down = 1;

@@ -42,6 +42,9 @@ typedef struct nx_script {
   nx_call also_call;
   uint64_t also_at;
   uint32_t also_outcome;
+  int then; /* 1: a fault of then_call is due behind the scheduled one */
+  nx_call then_call;
+  uint32_t then_outcome;
   void (*hook)(nx_call call); /* inside each call, before it does anything */
 } nx_script;
 
@@ -65,6 +68,8 @@ void nx_script_reset(void);
 void nx_script_arm(nx_call call, uint64_t at, uint32_t outcome, int for_good);
 /* And one call more that fails once. */
 void nx_script_also(nx_call call, uint64_t at, uint32_t outcome);
+/* Once the scheduled fault has come, the next call of that kind fails too. */
+void nx_script_then(nx_call call, uint32_t outcome);
 void nx_script_disarm(void);
 
 /* Objects of drivers that were lost are the dead device's: nobody gives them back. */
