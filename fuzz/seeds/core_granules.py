@@ -86,7 +86,9 @@ def place_seeds():
                 yield "back", call("place_check_back", u64(*arena, *one, *below, *above))
     yield from numbered("place_check_back", u64, ((0, MAX64, MAX64 - 1, 1, 0, 0, 0, 0), (0, MAX64, MAX64, 1, 0, 0, 0, 0),
                                                   (0, MAX64, 0, MAX64, 0, 0, MAX64 - 1, 1),
-                                                  (4096, 8192, 5000, 100, 5000, 100, 5000, 100)))
+                                                  (4096, 8192, 5000, 100, 5000, 100, 5000, 100),
+                                                  (4096, 8192, 5000, 100, 5050, 0, 0, 0),
+                                                  (4096, 8192, 5000, 100, 0, 0, 5050, 0)))
 
 
 def granule_number_seeds():

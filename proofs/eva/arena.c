@@ -13,6 +13,11 @@ static uint64_t granularity(void) {
   return some[eva_each(0u, 7u)];
 }
 
+static uint64_t few(void) {
+  static const uint64_t some[] = {0u, 1u, 0x1000000000u, 0x8000000000000000u, 0xFFFFFFFFFFFFFFFFu};
+  return some[eva_each(0u, 4u)];
+}
+
 void eva_nxmem_granule_choose(void) {
   uint64_t granule;
   (void)nxmem_granule_choose(granularity(), granularity(), &granule);
@@ -20,16 +25,16 @@ void eva_nxmem_granule_choose(void) {
 
 void eva_nxmem_ladder_start(void) {
   const uint64_t granule = granularity();
-  const uint64_t minimum = eva_bound();
+  const uint64_t minimum = few();
   nxmem_ladder ladder;
-  if (granule != 0u) (void)nxmem_ladder_start(eva_bound(), granularity(), 0x10000000000u, minimum, granule, &ladder);
+  if (granule != 0u) (void)nxmem_ladder_start(few(), few(), 0x10000000000u, minimum, granule, &ladder);
 }
 
 void eva_nxmem_ladder_next(void) {
   const uint64_t granule = granularity();
   nxmem_ladder ladder;
   ladder.rung = eva_bound();
-  ladder.minimum = eva_bound();
+  ladder.minimum = few();
   if (granule == 0u || ladder.minimum == 0u || ladder.rung < ladder.minimum) return;
   (void)nxmem_ladder_next(&ladder, granule);
 }

@@ -3,7 +3,7 @@
  *
  * Attackers: any granule among others.
  * Promise: arrays of up to three granules that end where the count says; any granules for what only looks, any valid
- * ones for a step.
+ * ones for a step, but that a poisoned one is private.
  */
 #include "nxmem/granules.h"
 
@@ -11,18 +11,15 @@
 
 enum { SOME = 3 };
 
-/* Valid, and few enough kinds that three of them are no long list: free, held, of a prefix, poisoned. */
+/* Any valid ones, each on one of three paths: sound and nobody's prefix, of a prefix, poisoned. */
 static void fill_valid(nxmem_granule *granules) {
   for (uint32_t i = 0u; i < SOME; i++) {
-    granules[i].references = any32;
-    granules[i].mapping = (uint8_t)eva_each(0u, 1u);
-    granules[i].poisoned = granules[i].mapping == 0u ? 0u : (uint8_t)eva_each(0u, 1u);
-    granules[i].quarantined = (uint8_t)eva_each(0u, 1u);
+    const uint32_t path = eva_each(0u, 2u);
+    granules[i].references = path == 1u ? any8 % 2u : any32;
+    granules[i].mapping = path == 0u ? any8 % 2u : path == 1u ? 2u + any8 % 2u : 1u;
+    granules[i].poisoned = path == 2u ? 1u : 0u;
+    granules[i].quarantined = any8 % 2u;
     granules[i].reserved = 0u;
-  }
-  if (any32 != 0u) {
-    granules[SOME - 1u].mapping = (uint8_t)eva_each(2u, 3u);
-    granules[SOME - 1u].references = eva_each(0u, 1u);
   }
 }
 

@@ -8,6 +8,12 @@
 
 #include "support.h"
 
+/* Fewer of them, where four numbers meet. */
+static uint64_t few(void) {
+  static const uint64_t some[] = {0u, 1u, 4096u, 0x8000000000000000u, 0xFFFFFFFFFFFFFFFFu};
+  return some[eva_each(0u, 4u)];
+}
+
 void eva_nxmem_place_ask(void) {
   static const uint64_t units[] = {1u, 256u, 0x200000u, 0x8000000000000000u};
   nxmem_block block;
@@ -16,17 +22,17 @@ void eva_nxmem_place_ask(void) {
 
 void eva_nxmem_place_fit(void) {
   const uint64_t first = eva_bound();
-  const uint64_t bytes = eva_bound();
-  const uint64_t align = eva_bound();
+  const uint64_t bytes = few();
+  const uint64_t align = few();
   uint64_t address;
   if (align != 0u && bytes <= UINT64_MAX - first) (void)nxmem_place_fit(first, bytes, any64, align, &address);
 }
 
 void eva_nxmem_place_cut(void) {
-  const uint64_t first = eva_bound();
+  const uint64_t first = few();
   const uint64_t bytes = eva_bound();
-  const uint64_t before = eva_bound();
-  const uint64_t block = eva_bound();
+  const uint64_t before = few();
+  const uint64_t block = few();
   nxmem_free_span below, behind;
   if (bytes > UINT64_MAX - first || before > bytes || block > bytes - before) return;
   nxmem_place_cut(first, bytes, first + before, block, &below, &behind);
@@ -41,8 +47,8 @@ void eva_nxmem_place_joins(void) {
 /* eva: -eva-domains octagon */
 void eva_nxmem_place_check_back(void) {
   nxmem_free_span arena, span, below, above;
-  arena.first = eva_bound();
-  arena.bytes = eva_bound();
+  arena.first = few();
+  arena.bytes = few();
   if (arena.bytes > UINT64_MAX - arena.first) return;
   span.first = eva_bound();
   span.bytes = any64;
@@ -57,9 +63,9 @@ void eva_nxmem_granule_of(void) {
 }
 
 void eva_nxmem_granules_whole(void) {
-  const uint64_t granule = eva_bound();
+  const uint64_t granule = few();
   const uint64_t offset = eva_bound();
-  const uint64_t bytes = eva_bound();
+  const uint64_t bytes = few();
   uint64_t first;
   if (granule != 0u && bytes <= UINT64_MAX - offset) (void)nxmem_granules_whole(offset, bytes, granule, &first);
 }
@@ -67,13 +73,13 @@ void eva_nxmem_granules_whole(void) {
 void eva_nxmem_granule_address(void) {
   const uint64_t granule = eva_bound();
   uint64_t address;
-  if (granule != 0u) (void)nxmem_granule_address(eva_bound(), eva_bound(), granule, &address);
+  if (granule != 0u) (void)nxmem_granule_address(few(), few(), granule, &address);
 }
 
 void eva_nxmem_granule_index(void) {
   const uint64_t granule = eva_bound();
   uint64_t index;
-  if (granule != 0u) (void)nxmem_granule_index(eva_bound(), any64, granule, eva_bound(), &index);
+  if (granule != 0u) (void)nxmem_granule_index(few(), any64, granule, eva_bound(), &index);
 }
 
 void eva_nxmem_granules_bytes(void) {

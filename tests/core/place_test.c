@@ -154,6 +154,8 @@ static const back_row back_rows[] = {
     {"back: part of what is free", {5000, 100}, {4096, 8192}, {0, 0}, NO(OVERLAP, 5000, 4096)},
     {"back: a byte of the one below", {5000, 100}, {4096, 905}, {0, 0}, NO(OVERLAP, 5000, 4096)},
     {"back: a byte of the one above", {5000, 100}, {4096, 904}, {5099, 10}, NO(OVERLAP, 5000, 5099)},
+    {"back: an empty one inside, below", {5000, 100}, {5050, 0}, {0, 0}, ALLOW},
+    {"back: an empty one inside, above", {5000, 100}, {0, 0}, {5050, 0}, ALLOW},
     {"back: a byte of both", {5000, 100}, {4096, 905}, {5099, 10}, NO(OVERLAP, 5000, 4096)},
 };
 
