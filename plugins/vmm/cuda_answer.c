@@ -54,12 +54,13 @@ static uint32_t outcome_of(nx_cuda_result result) {
   }
 }
 
-/* A driver that has ended is not called again, not even for a name. */
-static const char *name_of(const nx_cuda *cuda, nx_cuda_result result) {
+/* A driver that has ended is not called again, not even for a name. Asking for one may bring to light that the device is lost. */
+static const char *name_of(const nx_cuda *cuda, nx_cuda_result *result) {
   const char *name = NULL;
-  if (nx_cuda_note_end(result)) return result == NX_CUDA_DEINITIALIZED ? END_NAME : NULL;
-  nx_cuda_result named = cuda->calls.cuGetErrorName(result, &name);
+  if (nx_cuda_note_end(*result)) return *result == NX_CUDA_DEINITIALIZED ? END_NAME : NULL;
+  nx_cuda_result named = cuda->calls.cuGetErrorName(*result, &name);
   nx_cuda_note_end(named);
+  if (is_sticky(named)) *result = named;
   return named == NX_CUDA_SUCCESS ? name : NULL;
 }
 
@@ -71,5 +72,6 @@ nx_vmm_answer nx_cuda_no_room(void) {
 
 nx_vmm_answer nx_cuda_answer(const nx_cuda *cuda, const char *call, nx_cuda_result result) {
   if (result == NX_CUDA_SUCCESS) return nx_cuda_done();
-  return (nx_vmm_answer){outcome_of(result), (int32_t)result, call, name_of(cuda, result)};
+  const char *name = name_of(cuda, &result);
+  return (nx_vmm_answer){outcome_of(result), (int32_t)result, call, name};
 }

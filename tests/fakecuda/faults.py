@@ -22,6 +22,8 @@ import time
 RESULTS = {"out of memory": "2", "invalid value": "1", "not permitted": "800", "illegal address": "700:sticky",
            "deinitialized": "4"}
 KINDS = ["unnoticed", "refused", "quarantined", "kept", "lost", "ended"]
+# The optional flag is there, so that its trial is part of every run.
+BASE = "rdma;"
 # Made only behind another call's failure: that one fails first.
 BEHIND = {"cuGetErrorName": "fail=cuMemMap:5:800;"}
 SAMPLE = 10
@@ -64,7 +66,7 @@ class Workload:
     def calls(self):
         """How often the workload makes each call while nothing fails."""
         with tempfile.NamedTemporaryFile("r", suffix=".log") as log:
-            done = self.run(f"leaks=exit;log={log.name}")
+            done = self.run(f"{BASE}leaks=exit;log={log.name}")
             if done.returncode != 0:
                 could_not(f"the workload fails without any fault:\n{done.stderr}{done.stdout}")
             counts = {}
@@ -96,7 +98,7 @@ def judge(done, may_lose, faults):
 
 
 def one(workload, call, n, result):
-    schedule = f"{BEHIND.get(call, '')}fail={call}:{n}:{RESULTS[result]}"
+    schedule = f"{BASE}{BEHIND.get(call, '')}fail={call}:{n}:{RESULTS[result]}"
     try:
         # An event that fails, whatever the result, leaves nobody who knows whether work still runs.
         may_lose = result == "illegal address" or call == "cuEventQuery"
