@@ -440,7 +440,7 @@ void life_op_prefix_commit(const life_record *op) {
   f->count = 1u + op->c % (uint32_t)LIFE_GROUP;
   f->offset = op->d & 0x80u ? op->y : 0;
   for (uint32_t i = 0; i < f->count; i++) {
-    f->group[i] = (op->x >> 8u * i) % LIFE_BLOCKS;
+    f->group[i] = (op->x >> 8u * i & 0xFFu) % LIFE_BLOCKS;
     list[i] = (nxmem_allocation){member(f, i)->id, (void *)(uintptr_t)member(f, i)->address};
   }
   if (f->result == NXMEM_OK) f->result = claim_all(f);

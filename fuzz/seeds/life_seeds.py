@@ -114,6 +114,16 @@ def kept():
         s = Script("lifecycle", old).open().allocate(b=0, answer={"d": 15, "y": 0x70000}).do("release", {"a": 11}, b=0)
         yield f"quarantined_{old}_{place:x}", s.do("close", {}).open().allocate(b=1, answer={"d": 15, "y": place}).do(
             "close", {}, {}, b=1)
+    for small, large in itertools.product((64, 4096, 1 << 20), (12, 21, 30, 33, 40, 50)):
+        if small < 1 << large:
+            inside = {"d": 15, "y": (1 << large) + (1 << large) // 2}
+            around = {"d": 15, "y": 1 << large}
+            wide = dict(a=0, c=6, d=6, x=large)
+            narrow = dict(a=0, c=6, d=7, x=small)
+            s = Script("lifecycle").open().do("allocate", around, b=0, **wide).do("allocate", inside, b=1, **narrow)
+            yield f"inside_{small}_{large}", s.do("release", {}, b=0).do("allocate", inside, b=2, **narrow)
+            s = Script("lifecycle").open().do("allocate", inside, b=0, **narrow).do("allocate", around, b=1, **wide)
+            yield f"around_{small}_{large}", s.do("release", {}, b=0).do("allocate", around, b=2, **wide)
     s = Script("lifecycle").open().do("prefix_create", {}, x=4095).do("prefix_release", {"a": 11}).do("prefix_info")
     yield "kept_prefix", s.do("close", {}).do("prefix_info").do("prefix_retain").do("prefix_release").do("prefix_commit")
 
