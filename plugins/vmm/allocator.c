@@ -36,8 +36,23 @@ static uint32_t make_once(nx_engine *engine, const nx_wish *wish, NxmemAllocResu
   return status;
 }
 
+/* The host runs in between: it may give up the allocator there. */
+static NxmemStatus allocate_again(nx_engine *engine, const nx_wish *wish, nx_loss first, NxmemAllocResult *result_out) {
+  nx_loss loss = {0u, 0u};
+  NxmemAllocResult result = {0};
+  nx_slot_retain(engine);
+  nx_relieve(engine, wish->bytes);
+  const uint32_t status = make_once(engine, wish, &result, &loss);
+  loss.bytes += first.bytes;
+  loss.granules += first.granules;
+  const NxmemStatus said = nx_told_loss(engine, status, "allocate", &loss);
+  if (status == NXMEM_STATUS_OK) memcpy(result_out, &result, NX_ALLOC_RESULT_BYTES);
+  nx_slot_release(engine);
+  return said;
+}
+
 NxmemStatus nx_allocate(nx_engine *engine, const NxmemAllocRequest *request, int whole, NxmemAllocResult *result_out) {
-  nx_loss loss = {0u, 0u}, first_loss;
+  nx_loss loss = {0u, 0u};
   NxmemAllocResult result = {0};
   const nx_wish wish = {request->allocation_id,
                         request->bytes,
@@ -45,14 +60,8 @@ NxmemStatus nx_allocate(nx_engine *engine, const NxmemAllocRequest *request, int
                         whole,
                         request->committed_ranges,
                         whole ? request->committed_range_count : 0u};
-  uint32_t status = make_once(engine, &wish, &result, &loss);
-  if (status == NXMEM_STATUS_OUT_OF_MEMORY) {
-    first_loss = loss;
-    nx_relieve(engine, request->bytes);
-    status = make_once(engine, &wish, &result, &loss);
-    loss.bytes += first_loss.bytes;
-    loss.granules += first_loss.granules;
-  }
+  const uint32_t status = make_once(engine, &wish, &result, &loss);
+  if (status == NXMEM_STATUS_OUT_OF_MEMORY) return allocate_again(engine, &wish, loss, result_out);
   if (status != NXMEM_STATUS_OK) return nx_told_loss(engine, status, "allocate", &loss);
   memcpy(result_out, &result, NX_ALLOC_RESULT_BYTES);
   return nx_ok();

@@ -35,15 +35,28 @@ nx_said nx_check_range_request(const nx_engine *engine, const NxmemRangeRequest 
              : nx_say(NXMEM_STATUS_INVALID_ARGUMENT, "a range is empty or leaves the block");
 }
 
+/* What was judged is what is used, whatever the host does with its records while it is asked to reclaim. */
+static nx_said take_request(const nx_engine *engine, const NxmemAllocRequest *request, NxmemAllocRequest *taken,
+                            NxmemByteRange ranges[NXMEM_RANGES_MAX]) {
+  nx_said checked = nx_check_alloc_request(engine, request);
+  if (nx_failed(checked)) return checked;
+  checked = nx_check_ranges(request);
+  if (nx_failed(checked)) return checked;
+  *taken = *request;
+  taken->committed_ranges = ranges;
+  for (uint64_t i = 0u; i < taken->committed_range_count; i++) ranges[i] = request->committed_ranges[i];
+  return nx_fine();
+}
+
 static NxmemStatus allocate_committed(void *ctx, const NxmemAllocRequest *request, NxmemAllocResult *result_out) {
+  NxmemAllocRequest taken;
+  NxmemByteRange ranges[NXMEM_RANGES_MAX];
   nx_said checked = nx_check_call(ctx, request, result_out);
   if (nx_failed(checked)) return nx_refused(checked);
   if (result_out->struct_size < NX_ALLOC_RESULT_BYTES)
     return nx_status(NXMEM_STATUS_SHORT_STRUCT, "allocate: room for the result below 32 bytes");
-  checked = nx_check_alloc_request(ctx, request);
-  if (nx_failed(checked)) return nx_refused(checked);
-  checked = nx_check_ranges(request);
-  return nx_failed(checked) ? nx_refused(checked) : nx_allocate(ctx, request, 1, result_out);
+  checked = take_request(ctx, request, &taken, ranges);
+  return nx_failed(checked) ? nx_refused(checked) : nx_allocate(ctx, &taken, 1, result_out);
 }
 
 /* ---- Commit -------------------------------------------------------------------------------------------------------- */
@@ -65,18 +78,26 @@ static uint32_t commit_once(nx_engine *engine, const NxmemRangeRequest *request,
   return status;
 }
 
+/* What stayed mapped of the block is poisoned: a second attempt could only fail. The host runs in between: it may give up the allocator there. */
+static NxmemStatus commit_again(nx_engine *engine, const NxmemRangeRequest *request) {
+  nx_loss loss;
+  nx_slot_retain(engine);
+  nx_relieve(engine, request->range.bytes);
+  const uint32_t status = commit_once(engine, request, &loss);
+  const NxmemStatus said = nx_told_loss(engine, status, "commit", &loss);
+  nx_slot_release(engine);
+  return said;
+}
+
 static NxmemStatus commit_range(void *ctx, const NxmemRangeRequest *request) {
   nx_loss loss;
   nx_said checked = nx_check_call(ctx, request, request);
   if (nx_failed(checked)) return nx_refused(checked);
   checked = nx_check_range_request(ctx, request);
   if (nx_failed(checked)) return nx_refused(checked);
-  uint32_t status = commit_once(ctx, request, &loss);
-  /* What stayed mapped of the block is poisoned: a second attempt could only fail. */
-  if (status == NXMEM_STATUS_OUT_OF_MEMORY && loss.granules == 0u) {
-    nx_relieve(ctx, request->range.bytes);
-    status = commit_once(ctx, request, &loss);
-  }
+  const NxmemRangeRequest taken = *request;
+  const uint32_t status = commit_once(ctx, &taken, &loss);
+  if (status == NXMEM_STATUS_OUT_OF_MEMORY && loss.granules == 0u) return commit_again(ctx, &taken);
   return nx_told_loss(ctx, status, "commit", &loss);
 }
 

@@ -214,6 +214,8 @@ typedef struct nx_undone {
 
 /* Drop the granules of a span that are referred to and unmap those that nobody refers to then. May be BUSY, and then nothing changed. */
 void nx_uncommit_locked(nx_engine *engine, nx_run span, nx_undone *out);
+/* The same where nx_device_begin() was asked already: anything but CAPTURING. What it said holds for all that goes with the span. */
+void nx_uncommit_begun_locked(nx_engine *engine, nx_run span, uint32_t begun, nx_undone *out);
 
 /* Unmap what nobody refers to of a span, inside a section that is open: for both of the above. */
 void nx_unmap_locked(nx_engine *engine, nx_run span, nx_undone *out);

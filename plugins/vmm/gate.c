@@ -17,6 +17,7 @@ struct nx_gate {
   uint32_t tier, index;
   uint64_t references; /* engines, and captures that hold it or wait */
   uint64_t captures;   /* that hold it or wait */
+  uint64_t held;       /* of these: that hold it */
   uint64_t sections;   /* open now */
   atomic_int lost;
 };
@@ -92,16 +93,19 @@ uint32_t nx_vmm_gate_enter(uint32_t tier, uint32_t index) {
   if (gate != NULL) {
     gate->captures++;
     while (gate->sections != 0u) pthread_cond_wait(&section_closed, &lock);
+    gate->held++;
   }
   pthread_mutex_unlock(&lock);
   return gate == NULL ? NXMEM_STATUS_OUT_OF_MEMORY : NXMEM_STATUS_OK;
 }
 
+/* Only what was entered: whoever waits still is not let down, and its gate not forgotten under it. */
 uint32_t nx_vmm_gate_leave(uint32_t tier, uint32_t index) {
   pthread_mutex_lock(&lock);
   nx_gate *gate = find_locked(tier, index);
-  const int held = gate != NULL && gate->captures != 0u;
+  const int held = gate != NULL && gate->held != 0u;
   if (held) {
+    gate->held--;
     gate->captures--;
     drop_locked(gate);
   }

@@ -127,12 +127,18 @@ uint32_t nx_block_make_locked(nx_engine *engine, const nx_wish *wish, nx_block *
 
 /* ---- Giving back --------------------------------------------------------------------------------------------------- */
 
-/* With views, all in one section: the handles of a prefix that goes with its last view can go too. */
+/* With views, all in one section: the handles of a prefix that goes with its last view can go too. Views are mapped, so the device is needed. */
 static void uncommit_all(nx_engine *engine, nx_block *block, nx_undone *out) {
-  const int sectioned = block->views != NULL && nx_device_begin(&engine->device) == NX_VMM_DONE;
-  nx_uncommit_locked(engine, block->run, out);
-  if (out->status != NXMEM_STATUS_BUSY) nx_views_drop_locked(engine, block);
-  if (sectioned) nx_device_end(&engine->device);
+  if (block->views == NULL) {
+    nx_uncommit_locked(engine, block->run, out);
+    return;
+  }
+  *out = (nx_undone){.status = NXMEM_STATUS_BUSY};
+  const uint32_t begun = nx_device_begin(&engine->device);
+  if (begun == NX_VMM_CAPTURING) return;
+  nx_uncommit_begun_locked(engine, block->run, begun, out);
+  nx_views_drop_locked(engine, block);
+  if (begun == NX_VMM_DONE) nx_device_end(&engine->device);
 }
 
 void nx_block_release_locked(nx_engine *engine, nx_block *block, nx_undone *out) {

@@ -98,9 +98,8 @@ static void end_if_gone(nx_engine *engine, nx_prefix *prefix) {
   unmake(prefix);
 }
 
-static void unmap_owner(nx_engine *engine, nx_prefix *prefix, nx_undone *out) {
-  nx_uncommit_locked(engine, prefix->owner, out);
-  if (out->status == NXMEM_STATUS_BUSY) return;
+static void unmap_owner(nx_engine *engine, nx_prefix *prefix, uint32_t begun, nx_undone *out) {
+  nx_uncommit_begun_locked(engine, prefix->owner, begun, out);
   if (out->loss.bytes != 0u)
     nx_keep_back_locked(engine, prefix->first, physical(engine, prefix));
   else
@@ -114,14 +113,16 @@ void nx_prefix_release_locked(nx_engine *engine, nx_prefix *prefix, nx_undone *o
     (void)nxmem_prefix_use_release(&prefix->use);
     return;
   }
-  const int sectioned = nx_device_begin(&engine->device) == NX_VMM_DONE;
-  unmap_owner(engine, prefix, out);
-  if (out->status != NXMEM_STATUS_BUSY) {
-    (void)nxmem_prefix_use_release(&prefix->use);
-    nx_take(&nx_the_report.capabilities, 1u);
-    end_if_gone(engine, prefix);
+  const uint32_t begun = nx_device_begin(&engine->device);
+  if (begun == NX_VMM_CAPTURING) {
+    out->status = NXMEM_STATUS_BUSY;
+    return;
   }
-  if (sectioned) nx_device_end(&engine->device);
+  unmap_owner(engine, prefix, begun, out);
+  (void)nxmem_prefix_use_release(&prefix->use);
+  nx_take(&nx_the_report.capabilities, 1u);
+  end_if_gone(engine, prefix);
+  if (begun == NX_VMM_DONE) nx_device_end(&engine->device);
 }
 
 void nx_prefixes_close(nx_engine *engine) {

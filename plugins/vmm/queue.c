@@ -38,9 +38,13 @@ NxmemStatus nx_slot_drain_releases(void *ctx, uint64_t max, uint64_t *retired_ou
   uint64_t retired = 0u;
   const nx_said checked = nx_check_call(ctx, retired_out, retired_out);
   if (nx_failed(checked)) return nx_refused(checked);
+  /* A completion may be where the host gives up the allocator. */
+  nx_slot_retain(ctx);
   const uint32_t status = nx_drain(ctx, max, &retired);
+  const NxmemStatus said = nx_told(ctx, status, "drain");
+  nx_slot_release(ctx);
   if (status == NXMEM_STATUS_OK) *retired_out = retired;
-  return nx_told(ctx, status, "drain");
+  return said;
 }
 
 NxmemStatus nx_slot_pending_release_count(void *ctx, uint64_t *count_out) {

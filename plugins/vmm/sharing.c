@@ -40,6 +40,19 @@ static uint32_t create_once(nx_engine *engine, uint64_t bytes, NxmemSharedPrefix
   return status;
 }
 
+/* The host runs in between: it may give up the allocator there. */
+static NxmemStatus create_again(nx_engine *engine, uint64_t bytes, NxmemSharedPrefixHandle *handle_out) {
+  NxmemSharedPrefixHandle handle;
+  nx_loss loss;
+  nx_slot_retain(engine);
+  nx_relieve(engine, bytes);
+  const uint32_t status = create_once(engine, bytes, &handle, &loss);
+  const NxmemStatus said = nx_told_loss(engine, status, "prefix", &loss);
+  if (status == NXMEM_STATUS_OK) *handle_out = handle;
+  nx_slot_release(engine);
+  return said;
+}
+
 static NxmemStatus create(void *ctx, uint64_t mechanism_id, uint64_t bytes, NxmemSharedPrefixHandle *handle_out) {
   nx_engine *engine = ctx;
   NxmemSharedPrefixHandle handle;
@@ -50,11 +63,8 @@ static NxmemStatus create(void *ctx, uint64_t mechanism_id, uint64_t bytes, Nxme
     return nx_status(NXMEM_STATUS_SHORT_STRUCT, "prefix: room for the handle below 64 bytes");
   checked = nx_check_owner(engine, mechanism_id, (NxmemDeviceId){engine->offer->tier, engine->offer->index});
   if (nx_failed(checked)) return nx_refused(checked);
-  uint32_t status = create_once(engine, bytes, &handle, &loss);
-  if (status == NXMEM_STATUS_OUT_OF_MEMORY && loss.bytes == 0u) {
-    nx_relieve(engine, bytes);
-    status = create_once(engine, bytes, &handle, &loss);
-  }
+  const uint32_t status = create_once(engine, bytes, &handle, &loss);
+  if (status == NXMEM_STATUS_OUT_OF_MEMORY && loss.bytes == 0u) return create_again(engine, bytes, handle_out);
   if (status == NXMEM_STATUS_OK) *handle_out = handle;
   return nx_told_loss(engine, status, "prefix", &loss);
 }

@@ -98,6 +98,16 @@ static void drop(nx_engine *engine, nx_run span) {
       nx_add(&engine->books->refcount_underflows, 1u);
 }
 
+void nx_uncommit_begun_locked(nx_engine *engine, nx_run span, uint32_t begun, nx_undone *out) {
+  *out = (nx_undone){.status = NXMEM_STATUS_OK};
+  drop(engine, span);
+  if (begun == NX_VMM_DONE || begun == NX_VMM_SHUT_DOWN)
+    nx_unmap_locked(engine, span, out);
+  else
+    nx_give_up_locked(engine, span, out);
+  if (out->loss.bytes != 0u) out->status = NXMEM_STATUS_RELEASE_QUARANTINED;
+}
+
 void nx_uncommit_locked(nx_engine *engine, nx_run span, nx_undone *out) {
   *out = (nx_undone){.status = NXMEM_STATUS_OK};
   if (!needs_device(engine, span)) {
@@ -109,11 +119,6 @@ void nx_uncommit_locked(nx_engine *engine, nx_run span, nx_undone *out) {
     out->status = NXMEM_STATUS_BUSY;
     return;
   }
-  drop(engine, span);
-  if (begun == NX_VMM_DONE || begun == NX_VMM_SHUT_DOWN)
-    nx_unmap_locked(engine, span, out);
-  else
-    nx_give_up_locked(engine, span, out);
+  nx_uncommit_begun_locked(engine, span, begun, out);
   if (begun == NX_VMM_DONE) nx_device_end(&engine->device);
-  if (out->loss.bytes != 0u) out->status = NXMEM_STATUS_RELEASE_QUARANTINED;
 }

@@ -116,6 +116,27 @@ static void release_without_the_context(void **state) {
   nx_vmm_end_by_loss(vmm);
 }
 
+/* What the first answer says holds for the whole release, also of what goes with its last view. */
+static void release_of_shared_bytes_without_the_context(void **state) {
+  nx_vmm *vmm = *state;
+  uint32_t code;
+  const NxmemSharedPrefixHandle prefix = nx_vmm_prefix(vmm, 2u * NX_G), other = nx_vmm_prefix(vmm, NX_G);
+  const NxmemAllocation block = nx_vmm_reserve(vmm, 1u, 2u * NX_G);
+  assert_int_equal(nx_vmm_share(vmm, &prefix, &block, 0u, NULL), NXMEM_STATUS_OK);
+  assert_int_equal(nx_vmm_drop_prefix(vmm, &prefix), NXMEM_STATUS_OK);
+  nx_script_arm(NX_CALL_BIND, 1u, NX_VMM_UNBOUND, 0);
+  const NxmemReleaseOutcome outcome = nx_vmm_give(vmm, &block, &code);
+  assert_int_equal(code, NXMEM_STATUS_RELEASE_QUARANTINED);
+  assert_int_equal(outcome.unmapped_bytes, 0);
+  assert_int_equal(outcome.residual_owned_bytes, 2u * NX_G);
+  nx_script_arm(NX_CALL_BIND, 1u, NX_VMM_UNBOUND, 0);
+  assert_int_equal(nx_vmm_drop_prefix(vmm, &other), NXMEM_STATUS_RELEASE_QUARANTINED);
+  assert_int_equal(nx_the_tally.calls[NX_CALL_BIND], 1);
+  assert_int_equal(nx_the_tally.calls[NX_CALL_UNMAP] + nx_the_tally.calls[NX_CALL_DESTROY], 0);
+  assert_int_equal(nx_vmm_stats().quarantined_bytes, 3u * NX_G);
+  nx_vmm_end_by_loss(vmm);
+}
+
 /* Teardown without the context keeps all, says so, and is made up for later. */
 static void teardown_without_the_context(void **state) {
   nx_vmm *vmm = *state;
@@ -291,11 +312,17 @@ static void trim_before_and_after_a_drain(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      NX_VMM_TEST(pending_work_keeps_its_pages),  NX_VMM_TEST(failed_event_poisons),
-      NX_VMM_TEST(release_on_a_fresh_thread),     NX_VMM_TEST(release_without_the_context),
-      NX_VMM_TEST(teardown_without_the_context),  NX_VMM_TEST(shut_down_counts_as_released),
-      NX_VMM_TEST(lost_device_closes_its_books),  NX_VMM_TEST(loss_is_the_devices),
-      NX_VMM_TEST(queue_outlives_its_allocator),  NX_VMM_TEST(forked_child_is_refused),
+      NX_VMM_TEST(pending_work_keeps_its_pages),
+      NX_VMM_TEST(failed_event_poisons),
+      NX_VMM_TEST(release_on_a_fresh_thread),
+      NX_VMM_TEST(release_without_the_context),
+      NX_VMM_TEST(release_of_shared_bytes_without_the_context),
+      NX_VMM_TEST(teardown_without_the_context),
+      NX_VMM_TEST(shut_down_counts_as_released),
+      NX_VMM_TEST(lost_device_closes_its_books),
+      NX_VMM_TEST(loss_is_the_devices),
+      NX_VMM_TEST(queue_outlives_its_allocator),
+      NX_VMM_TEST(forked_child_is_refused),
       NX_VMM_TEST(trim_before_and_after_a_drain),
   };
   return cmocka_run_group_tests_name("vmm_ends", tests, NULL, NULL);
