@@ -70,6 +70,7 @@ static void leave_locked(nx_thread *thread) {
 /* In doubt it is there. A number that is the asking thread's own was another's before, which is gone. */
 static int is_gone(const nx_thread *thread, int32_t own_number) {
   if (thread->number == own_number) return 1;
+  if (thread->process != (int32_t)getpid()) return 0; /* another process with the same memory */
   const int before = errno;
   const int gone = syscall(SYS_tgkill, getpid(), thread->number, 0) != 0 && errno == ESRCH;
   errno = before;
@@ -96,6 +97,7 @@ static uint32_t find_gone_locked(int32_t own_number, nx_thread *out[LOOKED_AT]) 
 static void enter_ring(nx_thread *thread) {
   nx_thread *gone[LOOKED_AT];
   thread->number = (int32_t)syscall(SYS_gettid);
+  thread->process = (int32_t)getpid();
   pthread_mutex_lock(&ring_lock);
   const uint32_t count = find_gone_locked(thread->number, gone);
   join_locked(thread);

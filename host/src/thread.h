@@ -20,7 +20,7 @@ typedef struct nx_thread {
   uint32_t stripe;
   uint32_t room;                     /* NX_CACHE; 0 for threads without a cache */
   _Atomic uint32_t cached;           /* written last: who finds the thread gone reads it first */
-  int32_t number;                    /* the kernel's, of the thread */
+  int32_t number, process;           /* the kernel's, of the thread */
   nx_table *table;                   /* the one that is cached */
   nx_slot *cache[NX_CACHE];          /* free slots of it */
   struct nx_thread *before, *behind; /* all there are, in a ring */

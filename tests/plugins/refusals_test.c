@@ -75,6 +75,7 @@ static void run_refusal(const subject *s, const void *data) {
     keep(table, &first);
     first = must_allocate(table, 6u, row->first); /* what was kept, handed out */
     assert_refused(table, 6u, row->second, NXMEM_STATUS_INVALID_ARGUMENT);
+    keep(table, &first);
   } else {
     assert_refused(table, 5u, row->second, NXMEM_STATUS_INVALID_ARGUMENT);
     give_back(table, &first);
