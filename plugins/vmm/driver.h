@@ -66,7 +66,7 @@ typedef struct nx_vmm_driver {
 
   /*
    * A mark stands behind all work that was given to the device's streams before it. mark_state never waits: DONE, PENDING, or what went wrong.
-   * A mark is dropped exactly once, whatever its state.
+   * A mark is dropped exactly once, whatever its state; a drop that did not answer DONE may be tried again.
    */
   nx_vmm_answer (*mark)(void *self, uint64_t *mark_out);
   nx_vmm_answer (*mark_state)(void *self, uint64_t mark);
