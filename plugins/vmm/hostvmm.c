@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "driver.h"
@@ -34,7 +35,8 @@ typedef struct hostvmm {
 static nx_vmm_answer done(void) { return (nx_vmm_answer){NX_VMM_DONE, 0, NULL, NULL}; }
 
 static nx_vmm_answer refused(const char *call, int error) {
-  const uint32_t outcome = error == ENOMEM || error == ENOSPC ? NX_VMM_NO_MEMORY : NX_VMM_REFUSED;
+  const int is_full = error == ENOMEM || error == ENOSPC || error == EFBIG;
+  const uint32_t outcome = is_full ? NX_VMM_NO_MEMORY : NX_VMM_REFUSED;
   return (nx_vmm_answer){outcome, error, call, strerrorname_np(error)};
 }
 
@@ -77,11 +79,21 @@ static nx_vmm_answer unreserve(void *self, uint64_t address, uint64_t bytes) {
 
 /* ---- Handles ------------------------------------------------------------------------------------------------------- */
 
-/* The file's size costs nothing; it grows in large steps. */
+static uint64_t most_of_a_file(void) {
+  struct rlimit limit;
+  return getrlimit(RLIMIT_FSIZE, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
+}
+
+/* The file's size costs nothing; it grows in large steps. Beyond the process's limit a file is not grown: the kernel would send SIGXFSZ. */
 static int make_room(hostvmm *host, uint64_t bytes) {
   enum { STEP = 1 << 30 };
   if (bytes <= host->file_bytes) return 1;
-  const uint64_t wanted = (bytes + STEP - 1u) / STEP * STEP;
+  const uint64_t steps = (bytes + STEP - 1u) / STEP * STEP, most = most_of_a_file();
+  const uint64_t wanted = steps > most ? bytes : steps;
+  if (wanted > most) {
+    errno = EFBIG;
+    return 0;
+  }
   if (ftruncate(host->descriptor, (off_t)wanted) != 0) return 0;
   host->file_bytes = wanted;
   return 1;

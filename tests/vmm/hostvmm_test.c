@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -151,8 +152,39 @@ static void figures_are_exported(void **state) {
   end(&it);
 }
 
+/* ---- A limit on files ---------------------------------------------------------------------------------------------- */
+
+/* 0, or which step answered otherwise. */
+static int live_with_four_granules(void) {
+  nxmem_error error;
+  loaded it = load();
+  const nxmem_allocation span = span_of(&it);
+  if (nxmem_commit(it.allocator, span, (NxmemByteRange){0u, 4u * G}, &error) != NXMEM_OK) return 1;
+  if (nxmem_commit(it.allocator, span, (NxmemByteRange){4u * G, G}, &error) != NXMEM_ERR_PLUGIN) return 2;
+  if (error.plugin_status != NXMEM_STATUS_OUT_OF_MEMORY) return 3;
+  if (nxmem_decommit(it.allocator, span, (NxmemByteRange){0u, G}, NULL, &error) != NXMEM_OK) return 4;
+  if (nxmem_commit(it.allocator, span, (NxmemByteRange){4u * G, G}, &error) != NXMEM_OK) return 5;
+  nx_must_release(it.allocator, span);
+  end(&it);
+  return 0;
+}
+
+/* The kernel ends a process that grows a file beyond its limit; the plugin is out of memory instead, and what is given back can be committed again. */
+static void a_limit_on_files_is_no_signal(void **state) {
+  (void)state;
+  int status = 0;
+  const pid_t child = fork();
+  if (child == 0) {
+    const struct rlimit four = {4u * G, 4u * G};
+    _exit(setrlimit(RLIMIT_FSIZE, &four) == 0 ? live_with_four_granules() : 9);
+  }
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_int_equal(status, 0);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_not_committed_faults),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(a_limit_on_files_is_no_signal),
+                                     cmocka_unit_test(what_is_not_committed_faults),
                                      cmocka_unit_test(sharers_cannot_write), cmocka_unit_test(figures_are_exported)};
   return cmocka_run_group_tests_name("vmm_hostvmm", tests, NULL, NULL);
 }
