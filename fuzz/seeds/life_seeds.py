@@ -224,6 +224,10 @@ def loads():
         op = Script("load").nested(name, a=1)
         yield f"inside_load_{name}", Script("load", HOSTILE).do("load", {"a": ONE}, op, {"a": ONE}, op, {}, {}, a=0)
         yield f"inside_unload_{name}", Script("load", UNMAP).do("unload", {"a": ONE}, op, {"a": ONE}, op)
+    s = Script("load").open().allocate(b=0).do("enqueue", {}, b=0).do("close", {}, {}).do("unload", {})
+    yield "held", s.do("complete", b=0).do("unload", {})
+    s = Script("load").open().allocate(b=0).allocate(b=1).do("release", {"a": 11}, b=1).do("enqueue", {}, b=0)
+    yield "held_with_kept", s.do("close", {}, {}).do("unload", {}).do("complete", b=0).do("unload", {})
     yield "offers_less", Script("load", 0, 1).do("open", {}, c=0xC0, x=31).do("open", {}, a=1, c=0xC0, x=1)
     for axis, kind in itertools.product(range(6), (9, 14)):
         s = Script("load", UNMAP).do("unload", {"c": 0xC0 + axis, "b": kind, "x": 3}).do("unload", {"a": 10})
