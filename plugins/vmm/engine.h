@@ -251,8 +251,8 @@ nx_prefix *nx_prefix_find_locked(const nx_engine *engine, uint64_t number, uint6
 void nx_prefix_release_locked(nx_engine *engine, nx_prefix *prefix, nx_undone *out);
 uint32_t nx_prefix_commit_locked(nx_engine *engine, nx_prefix *prefix, nx_block *block, uint64_t offset,
                                  uint64_t *mapped_out, nx_loss *loss_out);
-/* The block's views go; granules that could not be unmapped keep their handles for good. */
-void nx_views_drop_locked(nx_engine *engine, nx_block *block);
+/* The block's views go; granules that could not be unmapped keep their handles for good, and handles that the driver would not take back are in `out`. */
+void nx_views_drop_locked(nx_engine *engine, nx_block *block, nx_undone *out);
 void nx_prefixes_close(nx_engine *engine);
 
 /* ---- Queued releases (deferred.c) ----------------------------------------------------------------------------------- */

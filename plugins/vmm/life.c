@@ -137,7 +137,7 @@ static void uncommit_all(nx_engine *engine, nx_block *block, nx_undone *out) {
   const uint32_t begun = nx_device_begin(&engine->device);
   if (begun == NX_VMM_CAPTURING) return;
   nx_uncommit_begun_locked(engine, block->run, begun, out);
-  nx_views_drop_locked(engine, block);
+  nx_views_drop_locked(engine, block, out);
   if (begun == NX_VMM_DONE) nx_device_end(&engine->device);
 }
 

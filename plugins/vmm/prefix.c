@@ -87,24 +87,37 @@ static void end_mapping(const nx_engine *engine, nx_prefix *prefix, nx_run run) 
   (void)nxmem_prefix_unview(&prefix->use);
 }
 
-/* A handle that the driver will not take back is an orphan of the engine. */
-static void end_if_gone(nx_engine *engine, nx_prefix *prefix) {
+/* It was unmapped; the driver will not take its handle back, so that its bytes stay. */
+static void count_kept(const nx_engine *engine, nx_undone *out) {
+  const uint64_t granule = engine->device.granule;
+  out->loss.bytes += granule;
+  out->unmapped -= out->unmapped < granule ? out->unmapped : granule;
+}
+
+static void end_if_gone(nx_engine *engine, nx_prefix *prefix, nx_undone *out) {
   if (!nxmem_prefix_is_gone(&prefix->use)) return;
   for (uint64_t i = 0u; i < prefix->owner.count; i++)
-    if (!prefix->kept[i]) (void)nx_handle_put_locked(engine, prefix->handles[i]);
+    if (!prefix->kept[i] && !nx_handle_put_locked(engine, prefix->handles[i])) count_kept(engine, out);
   nx_prefix **link = &engine->prefixes;
   while (*link != prefix) link = &(*link)->next;
   *link = prefix->next;
   unmake(prefix);
 }
 
-static void unmap_owner(nx_engine *engine, nx_prefix *prefix, uint32_t begun, nx_undone *out) {
+/* The owner's mapping, and with it the prefix where nobody maps it any more. */
+static void end_owner(nx_engine *engine, nx_prefix *prefix, uint32_t begun, nx_undone *out) {
+  const uint64_t first = prefix->first, bytes = physical(engine, prefix);
   nx_uncommit_begun_locked(engine, prefix->owner, begun, out);
-  if (out->loss.bytes != 0u)
-    nx_keep_back_locked(engine, prefix->first, physical(engine, prefix));
-  else
-    (void)nx_spans_give(&engine->spans, prefix->first, physical(engine, prefix));
   end_mapping(engine, prefix, prefix->owner);
+  (void)nxmem_prefix_use_release(&prefix->use);
+  nx_take(&nx_the_report.capabilities, 1u);
+  end_if_gone(engine, prefix, out);
+  if (out->loss.bytes == 0u) {
+    (void)nx_spans_give(&engine->spans, first, bytes);
+    return;
+  }
+  nx_keep_back_locked(engine, first, bytes);
+  out->status = NXMEM_STATUS_RELEASE_QUARANTINED;
 }
 
 void nx_prefix_release_locked(nx_engine *engine, nx_prefix *prefix, nx_undone *out) {
@@ -118,10 +131,7 @@ void nx_prefix_release_locked(nx_engine *engine, nx_prefix *prefix, nx_undone *o
     out->status = NXMEM_STATUS_BUSY;
     return;
   }
-  unmap_owner(engine, prefix, begun, out);
-  (void)nxmem_prefix_use_release(&prefix->use);
-  nx_take(&nx_the_report.capabilities, 1u);
-  end_if_gone(engine, prefix);
+  end_owner(engine, prefix, begun, out);
   if (begun == NX_VMM_DONE) nx_device_end(&engine->device);
 }
 
@@ -136,14 +146,14 @@ void nx_prefixes_close(nx_engine *engine) {
 
 /* ---- Views --------------------------------------------------------------------------------------------------------- */
 
-void nx_views_drop_locked(nx_engine *engine, nx_block *block) {
+void nx_views_drop_locked(nx_engine *engine, nx_block *block, nx_undone *out) {
   nx_take(&nx_the_report.views, block->view_count);
   block->view_count = 0u;
   while (block->views != NULL) {
     nx_view *view = block->views;
     block->views = view->next;
     end_mapping(engine, view->prefix, view->run);
-    end_if_gone(engine, view->prefix);
+    end_if_gone(engine, view->prefix, out);
     free(view);
   }
 }

@@ -181,6 +181,26 @@ static void handle_that_stays_is_charged(void **state) {
   nx_vmm_end_by_loss(vmm);
 }
 
+/* The same of a prefix, by whichever goes last: its last mapping or its last handle. */
+static void handle_of_a_prefix_that_stays_is_charged(void **state) {
+  nx_vmm *vmm = *state;
+  uint32_t code;
+  const NxmemSharedPrefixHandle prefix = nx_vmm_prefix(vmm, 2u * NX_G), other = nx_vmm_prefix(vmm, NX_G);
+  const NxmemAllocation block = nx_vmm_reserve(vmm, 1u, 2u * NX_G);
+  assert_int_equal(nx_vmm_share(vmm, &prefix, &block, 0u, NULL), NXMEM_STATUS_OK);
+  assert_int_equal(nx_vmm_drop_prefix(vmm, &prefix), NXMEM_STATUS_OK);
+  nx_script_arm(NX_CALL_DESTROY, 1u, NX_VMM_REFUSED, 0);
+  const NxmemReleaseOutcome outcome = nx_vmm_give(vmm, &block, &code);
+  assert_int_equal(code, NXMEM_STATUS_RELEASE_QUARANTINED);
+  assert_int_equal(outcome.unmapped_bytes, NX_G);
+  assert_int_equal(outcome.residual_owned_bytes, NX_G);
+  nx_script_arm(NX_CALL_DESTROY, 1u, NX_VMM_REFUSED, 0);
+  assert_int_equal(nx_vmm_drop_prefix(vmm, &other), NXMEM_STATUS_RELEASE_QUARANTINED);
+  assert_int_equal(nx_vmm_stats().quarantined_bytes, 2u * NX_G);
+  assert_int_equal(nx_the_tally.mappings, 0);
+  nx_vmm_end_by_loss(vmm);
+}
+
 /* A commit that fails and cannot be undone: exactly what stays mapped is poisoned; the rest of the block serves. */
 static void failed_undo_poisons_exactly(void **state) {
   nx_vmm *vmm = *state;
@@ -214,6 +234,7 @@ int main(void) {
                                      NX_VMM_TEST(sharers_only_read),
                                      NX_VMM_TEST(quarantine_is_exact),
                                      NX_VMM_TEST(handle_that_stays_is_charged),
+                                     NX_VMM_TEST(handle_of_a_prefix_that_stays_is_charged),
                                      NX_VMM_TEST(failed_undo_poisons_exactly)};
   return cmocka_run_group_tests_name("vmm_calls", tests, NULL, NULL);
 }
