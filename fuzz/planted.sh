@@ -10,7 +10,7 @@ usage() {
   cat <<END
 usage: fuzz/planted.sh [--budget SECONDS] [--seed N] [--tries N] [--seeds-only] [--target TARGET] [FAULT...]
 
-Each fault of fuzz/planted/faults.ini (or those named) is run with the seeds and earlier finds, and from nothing but the
+Each fault of fuzz/planted/faults*.ini (or those named) is run with the seeds and earlier finds, and from nothing but the
 dictionary. Before them each target runs on the unchanged copy, and must stay silent.
 --budget      seconds each run may take (default 20)
 --seed        libFuzzer's seed (default 1)

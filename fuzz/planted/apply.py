@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 def read_faults():
     parser = configparser.ConfigParser(interpolation=None, delimiters=("=",), comment_prefixes=("#",))
-    parser.read(pathlib.Path(__file__).with_name("faults.ini"))
+    parser.read(sorted(pathlib.Path(__file__).parent.glob("faults*.ini")))
     return parser
 
 
