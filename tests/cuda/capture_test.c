@@ -7,6 +7,8 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "loaded.h"
 
@@ -171,6 +173,22 @@ static void opening_is_busy(void **state) {
   nx_unload(&it);
 }
 
+/* A child of fork has nothing to capture, and the gate that it inherited may be in the middle of anything. */
+static void a_forked_child_is_refused(void **state) {
+  (void)state;
+  int status = 0;
+  nx_load_and_open(&it, "cuda-vmm");
+  nx_plugin_export(&it, "NxmemCudaCaptureEnter", &enter, sizeof enter);
+  nx_plugin_export(&it, "NxmemCudaCaptureLeave", &leave, sizeof leave);
+  assert_int_equal(enter(0), 0);
+  const pid_t child = fork();
+  if (child == 0) _exit(enter(0) == NXMEM_STATUS_DEVICE_ERROR && leave(0) == NXMEM_STATUS_DEVICE_ERROR ? 0 : 1);
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_int_equal(status, 0);
+  assert_int_equal(leave(0), 0);
+  nx_unload(&it);
+}
+
 /* The last reference to a prefix goes while nothing may be unmapped: its pages go later. */
 static void a_prefix_released_meanwhile_goes_later(void **state) {
   (void)state;
@@ -260,7 +278,9 @@ int main(void) {
   for (size_t i = 0; i < sizeof sites / sizeof sites[0]; i++) {
     rows[i] = (struct CMUnitTest){sites[i].name, site_is_busy, NULL, NULL, (void *)(uintptr_t)&sites[i]};
   }
-  const struct CMUnitTest tests[] = {cmocka_unit_test(drain_retires_nothing), cmocka_unit_test(opening_is_busy),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(drain_retires_nothing),
+                                     cmocka_unit_test(opening_is_busy),
+                                     cmocka_unit_test(a_forked_child_is_refused),
                                      cmocka_unit_test(a_prefix_released_meanwhile_goes_later),
                                      cmocka_unit_test(closing_keeps_what_it_cannot_give_back),
                                      cmocka_unit_test(rollback_is_never_cut_off)};
