@@ -170,7 +170,7 @@ static nx_balance balance_of(const nx_engine *engine) {
     else if (g->mapping != NXMEM_MAPPING_OWNER)
       left.committed_bytes += granule;
   }
-  left.quarantined_bytes += nx_granule_bytes(engine, engine->handles.count);
+  left.quarantined_bytes += nx_granule_bytes(engine, engine->handles.count + engine->handles.untold);
   return left;
 }
 
@@ -188,6 +188,18 @@ static int holds_nothing(const nx_engine *engine) {
          engine->handles.untold == 0u && engine->marks.count == 0u && engine->marks.untold == 0u;
 }
 
+/* Also of an engine that is used still: nobody commits in it any more, so what nothing maps is of no use to it. */
+static int has_to_give(const nx_engine *engine) {
+  return !is_used(engine) || engine->pool.count != 0u || engine->handles.count != 0u || engine->marks.count != 0u;
+}
+
+/* Pieces that were kept back for their handles alone are kept no more once the driver has taken those. */
+static void forget_residues(nx_engine *engine) {
+  if (engine->poisoned != 0u) return;
+  nx_take(&engine->books->quarantined_spans, engine->residues);
+  engine->residues = 0u;
+}
+
 /* 1: the reservation and every handle are given back. */
 static int give_back_locked(nx_engine *engine) {
   if (is_gone(engine)) {
@@ -195,14 +207,16 @@ static int give_back_locked(nx_engine *engine) {
     return 1;
   }
   if (!is_used(engine) && holds_nothing(engine)) return 1;
-  if (is_used(engine) || nx_device_begin(&engine->device) != NX_VMM_DONE)
+  if (!has_to_give(engine) || nx_device_begin(&engine->device) != NX_VMM_DONE)
     return is_gone(engine) && give_back_locked(engine);
-  if (nx_pool_empty_locked(engine) && engine->bytes != 0u &&
+  const int emptied = nx_pool_empty_locked(engine);
+  if (emptied) forget_residues(engine);
+  if (emptied && !is_used(engine) && engine->bytes != 0u &&
       nx_device_unreserve(&engine->device, engine->base, engine->bytes) == NX_VMM_DONE) {
     nx_take(&engine->books->reserved_bytes, engine->bytes);
     engine->bytes = 0u;
   }
-  const int all = holds_nothing(engine);
+  const int all = !is_used(engine) && holds_nothing(engine);
   nx_device_end(&engine->device);
   return all || (is_gone(engine) && give_back_locked(engine));
 }

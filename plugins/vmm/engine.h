@@ -129,7 +129,8 @@ typedef struct nx_engine {
   nx_blocks blocks;
   nx_runs runs; /* scratch of the call that holds the lock */
   nx_prefix *prefixes;
-  uint64_t residues; /* pieces kept back for good, quarantined blocks among them; each counts as a live allocation */
+  uint64_t residues; /* pieces kept back, quarantined blocks among them; each counts as a live allocation */
+  uint64_t poisoned; /* granules that are mapped for good */
   nx_block *queue, *queue_last;
   uint64_t queued;
   int draining;

@@ -29,6 +29,7 @@ static void poison(nx_engine *engine, nx_run run, nx_undone *out) {
   nx_take(&engine->books->committed_bytes, committed_in(engine, run));
   for (uint64_t i = 0u; i < run.count; i++) (void)nxmem_granule_poison(&engine->table.granules[run.first + i]);
   nx_add(&engine->books->poisoned_granules, run.count);
+  engine->poisoned += run.count;
   nx_add(&engine->books->quarantined_bytes, bytes);
   nx_spans_withdraw(&engine->spans, nx_granule_at(engine, run.first), bytes);
   out->loss.granules += run.count;

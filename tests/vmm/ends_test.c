@@ -149,6 +149,44 @@ static void teardown_without_the_context(void **state) {
   assert_int_equal(nx_the_tally.reservations, 0);
 }
 
+/* A driver that refused to take a handle back and takes it later: in the end nothing is left, and the module may go. */
+static void what_was_refused_once_is_taken_at_the_end(void **state) {
+  nx_vmm *vmm = *state;
+  uint32_t code;
+  const NxmemAllocation block = nx_vmm_take(vmm, 1u, 2u * NX_G, NX_G);
+  const NxmemSharedPrefixHandle prefix = nx_vmm_prefix(vmm, NX_G);
+  nx_script_arm(NX_CALL_DESTROY, 1u, NX_VMM_REFUSED, 1);
+  (void)nx_vmm_give(vmm, &block, &code);
+  assert_int_equal(code, NXMEM_STATUS_RELEASE_QUARANTINED);
+  assert_int_equal(nx_vmm_drop_prefix(vmm, &prefix), NXMEM_STATUS_RELEASE_QUARANTINED);
+  nx_vmm_release(vmm);
+  assert_int_equal(nx_vmm_report().live_allocations, 2);
+  assert_int_equal(nx_vmm_stats().quarantined_bytes, 3u * NX_G);
+  nx_script_disarm();
+  assert_int_equal(nx_vmm_report().live_allocations, 0);
+  assert_int_equal(nx_the_tally.handles, 0);
+}
+
+/* An allocator that stays for one granule does not keep the others' memory with it. */
+static void what_stays_keeps_no_pool(void **state) {
+  nx_vmm *vmm = *state;
+  uint32_t code;
+  nx_vmm_release(vmm);
+  nx_the_offer.pool_bytes = 8u * NX_G;
+  nx_vmm_must_open(vmm);
+  const NxmemAllocation block = nx_vmm_take(vmm, 1u, 8u * NX_G, NX_G), other = nx_vmm_take(vmm, 2u, NX_G, NX_G);
+  nx_vmm_must_give(vmm, &block);
+  nx_script_arm(NX_CALL_UNMAP, 1u, NX_VMM_REFUSED, 0);
+  (void)nx_vmm_give(vmm, &other, &code);
+  assert_int_equal(code, NXMEM_STATUS_RELEASE_QUARANTINED);
+  assert_int_equal(nx_the_tally.handles, 9);
+  nx_vmm_release(vmm);
+  assert_int_equal(nx_the_tally.handles, 1);
+  assert_int_equal(nx_vmm_stats().pool_bytes, 0);
+  assert_int_equal(nx_vmm_report().live_allocations, 1);
+  nx_vmm_end_by_loss(vmm);
+}
+
 /* ---- Devices that go ------------------------------------------------------------------------------------------------ */
 
 static void shut_down_counts_as_released(void **state) {
@@ -318,6 +356,8 @@ int main(void) {
       NX_VMM_TEST(release_without_the_context),
       NX_VMM_TEST(release_of_shared_bytes_without_the_context),
       NX_VMM_TEST(teardown_without_the_context),
+      NX_VMM_TEST(what_was_refused_once_is_taken_at_the_end),
+      NX_VMM_TEST(what_stays_keeps_no_pool),
       NX_VMM_TEST(shut_down_counts_as_released),
       NX_VMM_TEST(lost_device_closes_its_books),
       NX_VMM_TEST(loss_is_the_devices),
