@@ -9,6 +9,7 @@
 #include <stddef.h>
 
 #include "load.h"
+#include "shown_piece.h"
 
 uint32_t nxmem_reason_status(uint32_t reason) {
   switch (reason) {
@@ -129,7 +130,18 @@ uint32_t nxmem_utf8_code_point(const uint8_t *bytes, uint32_t length) {
   return (lead - 0xF0u) * 262144u + (bytes[1] - 0x80u) * 4096u + (bytes[2] - 0x80u) * 64u + (bytes[3] - 0x80u);
 }
 
-int nxmem_is_control(uint32_t code_point) { return code_point < 0x20u || (code_point >= 0x7Fu && code_point <= 0x9Fu); }
+/* Line and paragraph separators, and what turns the direction of writing. */
+/*@ assigns \nothing;
+    ensures boolean: \result == 0 || \result == 1;
+    ensures exact: \result == 1 <==> NX_TURNS(code_point); */
+static int turns(uint32_t code_point) {
+  return code_point == 0x61Cu || code_point == 0x200Eu || code_point == 0x200Fu ||
+         (code_point >= 0x2028u && code_point <= 0x202Eu) || (code_point >= 0x2066u && code_point <= 0x2069u);
+}
+
+int nxmem_is_control(uint32_t code_point) {
+  return code_point < 0x20u || (code_point >= 0x7Fu && code_point <= 0x9Fu) || turns(code_point);
+}
 
 /* Bytes before the first NUL, at most `limit`. */
 /*@ requires text_readable: \valid_read(text + (0 .. limit - 1));
@@ -232,48 +244,10 @@ void nxmem_status_take(NXMEM_UNTRUSTED NxmemStatus *src, NxmemStatus *out) {
   out->message_len = length;
 }
 
-#ifdef __FRAMAC__
-/* clang-format off */
-/* Words of the contracts on pieces of shown text. */
-#define NX_HEX(digit) ((digit) < 10 ? 0x30 + (digit) : 0x57 + (digit))
-#define NX_REPLACEMENT(p) \
-  ((p)->length == 3 && (p)->bytes[0] == 0xEF && (p)->bytes[1] == 0xBF && (p)->bytes[2] == 0xBD && (p)->consumed == 1)
-#define NX_ESCAPE(p, code_point, taken) \
-  ((p)->length == 4 && (p)->bytes[0] == 0x5C && (p)->bytes[1] == 0x78 && \
-   (p)->bytes[2] == NX_HEX((code_point) / 16) && (p)->bytes[3] == NX_HEX((code_point) % 16) && (p)->consumed == (taken))
-#define NX_VERBATIM(p, b, n) \
-  ((p)->length == (n) && (p)->consumed == (n) && (p)->bytes[0] == (b)[0] && \
-   ((n) > 1 ==> (p)->bytes[1] == (b)[1]) && ((n) > 2 ==> (p)->bytes[2] == (b)[2]) && \
-   ((n) > 3 ==> (p)->bytes[3] == (b)[3]))
-#define NX_PADDED(p) \
-  (((p)->length < 2 ==> (p)->bytes[1] == 0) && ((p)->length < 3 ==> (p)->bytes[2] == 0) && \
-   ((p)->length < 4 ==> (p)->bytes[3] == 0))
-#define NX_ESCAPED_BYTE(byte) (NX_CONTROL_BYTE(byte) || (byte) == 0x5C)
-/* What any piece is, whatever it stands for: one character, or an escape in four printable ASCII bytes. */
-#define NX_PRINTABLE_ASCII(byte) (0x20 <= (byte) <= 0x7E)
-#define NX_PIECE_IS_TEXT(p) \
-  (((p)->length == 1 && NX_PRINTABLE_ASCII((p)->bytes[0])) || \
-   ((p)->length == 2 && NX_UTF8_2((p)->bytes, 2) && !NX_C1((p)->bytes, 2)) || \
-   ((p)->length == 3 && NX_UTF8_3((p)->bytes, 3)) || ((p)->length == 4 && NX_UTF8_4((p)->bytes, 4)) || \
-   ((p)->length == 4 && NX_PRINTABLE_ASCII((p)->bytes[0]) && NX_PRINTABLE_ASCII((p)->bytes[1]) && \
-    NX_PRINTABLE_ASCII((p)->bytes[2]) && NX_PRINTABLE_ASCII((p)->bytes[3])))
-#define NX_VERBATIM_AT(o, p) \
-  ((o)[0] == (p)->bytes[0] && ((p)->length > 1 ==> (o)[1] == (p)->bytes[1]) && \
-   ((p)->length > 2 ==> (o)[2] == (p)->bytes[2]) && ((p)->length > 3 ==> (o)[3] == (p)->bytes[3]))
-/* clang-format on */
-#endif
-
 /*@ requires digit: value < 16;
     assigns \nothing;
     ensures exact: \result == NX_HEX(value); */
 static uint8_t hex_digit(uint32_t value) { return (uint8_t)(value < 10u ? 48u + value : 87u + value); }
-
-/* One piece of shown text: a character as it is, an escape, or the replacement character. */
-typedef struct shown_piece {
-  uint8_t bytes[4];
-  uint32_t length;   /* 1 to 4 bytes of output */
-  uint32_t consumed; /* 1 to 4 bytes of input */
-} shown_piece;
 
 /*@ requires piece_writable: \valid(piece);
     assigns *piece;
@@ -284,6 +258,8 @@ static void piece_replacement(shown_piece *piece) {
   piece->bytes[1] = 0xBFu;
   piece->bytes[2] = 0xBDu;
   piece->bytes[3] = 0u;
+  piece->bytes[4] = 0u;
+  piece->bytes[5] = 0u;
   piece->length = 3u;
   piece->consumed = 1u;
 }
@@ -298,7 +274,24 @@ static void piece_escape(shown_piece *piece, uint32_t code_point, uint32_t consu
   piece->bytes[1] = (uint8_t)'x';
   piece->bytes[2] = hex_digit(code_point / 16u);
   piece->bytes[3] = hex_digit(code_point % 16u);
+  piece->bytes[4] = 0u;
+  piece->bytes[5] = 0u;
   piece->length = 4u;
+  piece->consumed = consumed;
+}
+
+/*@ requires piece_writable: \valid(piece);
+    requires four_digits: code_point <= 0xFFFF;
+    assigns *piece;
+    ensures escape: NX_WIDE_ESCAPE(piece, code_point, consumed); */
+static void piece_wide_escape(shown_piece *piece, uint32_t code_point, uint32_t consumed) {
+  piece->bytes[0] = (uint8_t)'\\';
+  piece->bytes[1] = (uint8_t)'u';
+  piece->bytes[2] = hex_digit(code_point / 4096u);
+  piece->bytes[3] = hex_digit(code_point / 256u % 16u);
+  piece->bytes[4] = hex_digit(code_point / 16u % 16u);
+  piece->bytes[5] = hex_digit(code_point % 16u);
+  piece->length = 6u;
   piece->consumed = consumed;
 }
 
@@ -314,6 +307,8 @@ static void piece_verbatim(shown_piece *piece, const uint8_t *bytes, uint32_t le
   piece->bytes[1] = length > 1u ? bytes[1] : (uint8_t)0u;
   piece->bytes[2] = length > 2u ? bytes[2] : (uint8_t)0u;
   piece->bytes[3] = length > 3u ? bytes[3] : (uint8_t)0u;
+  piece->bytes[4] = 0u;
+  piece->bytes[5] = 0u;
   piece->length = length;
   piece->consumed = length;
 }
@@ -338,11 +333,17 @@ static void piece_verbatim(shown_piece *piece, const uint8_t *bytes, uint32_t le
     behavior one:
       assumes row: NX_UTF8_1(bytes, available) && !NX_ESCAPED_BYTE(bytes[0]);
       ensures verbatim: NX_VERBATIM(piece, bytes, 1);
+    behavior turn_two:
+      assumes mark: NX_TURN_2(bytes, available);
+      ensures escape: NX_WIDE_ESCAPE(piece, 0x61C, 2);
+    behavior turn_three:
+      assumes mark: NX_TURN_3(bytes, available);
+      ensures escape: NX_WIDE_ESCAPE(piece, (bytes[0] - 0xE0) * 4096 + (bytes[1] - 0x80) * 64 + (bytes[2] - 0x80), 3);
     behavior two:
-      assumes row: NX_UTF8_2(bytes, available) && !NX_C1(bytes, available);
+      assumes row: NX_UTF8_2(bytes, available) && !NX_C1(bytes, available) && !NX_TURN_2(bytes, available);
       ensures verbatim: NX_VERBATIM(piece, bytes, 2);
     behavior three:
-      assumes row: NX_UTF8_3(bytes, available);
+      assumes row: NX_UTF8_3(bytes, available) && !NX_TURN_3(bytes, available);
       ensures verbatim: NX_VERBATIM(piece, bytes, 3);
     behavior four:
       assumes row: NX_UTF8_4(bytes, available);
@@ -356,6 +357,10 @@ static void next_piece(const uint8_t *bytes, uint32_t available, shown_piece *pi
     return;
   }
   const uint32_t code_point = nxmem_utf8_code_point(bytes, length);
+  if (turns(code_point)) {
+    piece_wide_escape(piece, code_point, length);
+    return;
+  }
   if (nxmem_is_control(code_point) || code_point == 0x5Cu) {
     piece_escape(piece, code_point, length);
     return;
@@ -367,7 +372,7 @@ static void next_piece(const uint8_t *bytes, uint32_t available, shown_piece *pi
 /*@ predicate nx_is_text{L}(uint8_t *b, integer n) = NX_TEXT(b, n); */
 /*@ predicate nx_as_is{L}(uint8_t *b, integer n) = NX_SHOWN_AS_IS(b, n); */
 
-/*@ requires piece_readable: \valid_read(piece) && 1 <= piece->length <= 4;
+/*@ requires piece_readable: \valid_read(piece) && NX_PIECE_LENGTH(piece->length);
     requires out_writable: \valid(out + (0 .. piece->length - 1));
     requires apart: \separated(piece, out + (0 .. piece->length - 1));
     assigns out[0 .. piece->length - 1];
@@ -378,9 +383,11 @@ static void put_piece(uint8_t *out, const shown_piece *piece) {
   if (length > 1u) out[1] = piece->bytes[1];
   if (length > 2u) out[2] = piece->bytes[2];
   if (length > 3u) out[3] = piece->bytes[3];
+  if (length > 4u) out[4] = piece->bytes[4];
+  if (length > 5u) out[5] = piece->bytes[5];
 }
 
-/*@ requires piece_readable: \valid_read(piece) && 1 <= piece->length <= 4;
+/*@ requires piece_readable: \valid_read(piece) && NX_PIECE_LENGTH(piece->length);
     requires room: written + piece->length <= 0xFFFFFFFF;
     requires out_writable: \valid(out + (0 .. written + piece->length - 1));
     requires apart: \separated(piece, out + (0 .. written + piece->length - 1));
@@ -407,7 +414,7 @@ static void append_piece(uint8_t *out, uint32_t written, const shown_piece *piec
     ensures utf8_bytes: NX_UTF8_BYTES(out, \result);
     ensures utf8_pairs: NX_UTF8_PAIRS(out, \result);
     ensures printable: NX_NO_CONTROLS(out, \result);
-    ensures nothing_dropped: \result >= length || capacity - \result <= 4;
+    ensures nothing_dropped: \result >= length || capacity - \result <= 6;
     ensures nothing_invented: \result <= 4 * length;
     ensures as_is: \old(NX_SHOWN_AS_IS(bytes, length)) && length < capacity ==>
                    \result == length && (\forall integer k; 0 <= k < length ==> out[k] == bytes[k]); */
@@ -430,7 +437,8 @@ static uint32_t show_pieces(const uint8_t *bytes, uint32_t length, uint8_t *out,
     next_piece(bytes + read, length - read, &piece);
     /*@ assert as_is_character: \at(nx_as_is(bytes, length), Pre) ==>
           NX_UTF8(bytes + read, length - read) && !NX_ESCAPED_BYTE(bytes[read]) &&
-          !NX_C1(bytes + read, length - read); */
+          !NX_C1(bytes + read, length - read) && !NX_TURN_2(bytes + read, length - read) &&
+          !NX_TURN_3(bytes + read, length - read); */
     /*@ assert as_is_piece: \at(nx_as_is(bytes, length), Pre) ==>
           NX_VERBATIM(&piece, bytes + read, piece.length) &&
           (read + piece.length < length ==> !NX_TAIL(bytes[read + piece.length])); */

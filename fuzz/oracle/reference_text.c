@@ -37,8 +37,27 @@ uint32_t ref_decode(const uint8_t *bytes, uint32_t available, uint32_t *code_poi
   return length;
 }
 
+/* By rows of sixteen: what separates lines or turns the direction of writing. */
+static int ref_turns(uint32_t code_point) {
+  const uint32_t column = code_point & 15u;
+  switch (code_point >> 4) {
+    case 0x61:
+      return column == 12;
+    case 0x200:
+      return column > 13;
+    case 0x202:
+      return column > 7 && column != 15;
+    case 0x206:
+      return column > 5 && column < 10;
+    default:
+      return 0;
+  }
+}
+
 /* 00 to 1F and 80 to 9F have neither bit 5 nor bit 6 nor any above bit 7; 7F stands alone. */
-int ref_is_control(uint32_t code_point) { return (code_point & ~0x9Fu) == 0 || code_point == 0x7F; }
+int ref_is_control(uint32_t code_point) {
+  return (code_point & ~0x9Fu) == 0 || code_point == 0x7F || ref_turns(code_point);
+}
 
 int ref_is_message_cut(const uint8_t *text, uint32_t length, uint32_t cut) {
   uint32_t at = 0;
@@ -59,7 +78,7 @@ int ref_is_message_cut(const uint8_t *text, uint32_t length, uint32_t cut) {
 }
 
 /* What stands for the bytes at `bytes`. Returns how many of them it stands for; *size: bytes of the piece. */
-static uint32_t piece_of(const uint8_t *bytes, uint32_t available, uint8_t piece[4], uint32_t *size) {
+static uint32_t piece_of(const uint8_t *bytes, uint32_t available, uint8_t piece[6], uint32_t *size) {
   static const char digits[] = "0123456789abcdef";
   uint32_t code_point = 0;
   const uint32_t length = ref_decode(bytes, available, &code_point);
@@ -71,6 +90,13 @@ static uint32_t piece_of(const uint8_t *bytes, uint32_t available, uint8_t piece
     return 1;
   }
   *size = length;
+  if (ref_is_control(code_point) && code_point > 255) {
+    piece[0] = '\\';
+    piece[1] = 'u';
+    for (uint32_t i = 0; i < 4; i++) piece[2 + i] = (uint8_t)digits[code_point >> (12 - 4 * i) & 15];
+    *size = 6;
+    return length;
+  }
   if (ref_is_control(code_point) || code_point == '\\') {
     piece[0] = '\\';
     piece[1] = 'x';
@@ -87,7 +113,7 @@ uint32_t ref_show(const uint8_t *bytes, uint32_t length, uint8_t *out, uint32_t 
   uint32_t written = 0;
   uint32_t at = 0;
   while (at < length) {
-    uint8_t piece[4];
+    uint8_t piece[6];
     uint32_t size;
     at += piece_of(bytes + at, length - at, piece, &size);
     if (written + size + 1 > capacity) break;
@@ -111,9 +137,12 @@ static uint32_t accounted(const uint8_t *bytes, uint32_t left, const uint8_t *sh
   *used = ref_decode(shown, shown_left, &shown_point);
   if (*used == 0) return 0;
   if (shown_point == '\\') {
-    *used = 4;
-    if (shown_left < 4 || shown[1] != 'x') return 0;
-    return length != 0 && code_point == hex_value(shown[2]) * 16 + hex_value(shown[3]) ? length : 0;
+    const uint32_t digits = shown_left < 2 ? 0 : shown[1] == 'x' ? 2 : shown[1] == 'u' ? 4 : 0;
+    *used = 2 + digits;
+    if (digits == 0 || shown_left < *used) return 0;
+    uint32_t named = 0;
+    for (uint32_t i = 0; i < digits; i++) named = named * 16 + hex_value(shown[2 + i]);
+    return length != 0 && code_point == named ? length : 0;
   }
   if (length == 0) return shown_point == 0xFFFD;
   return shown_point == code_point ? length : 0;

@@ -199,8 +199,13 @@ MALFORMED = {"tail": b"\x80", "last_tail": b"\xbf", "c0": b"\xc0\x80", "c1": b"\
              "f5": b"\xf5\x80\x80\x80", "ff": b"\xff", "cut_two": b"\xc2", "cut_three": b"\xe1\x80",
              "cut_four": b"\xf1\x80\x80", "f1_second": b"\xf1\xc0\x80\x80", "e0_above": b"\xe0\xc0\x80",
              "ed_below": b"\xed\x7f\x80", "f0_above": b"\xf0\xc0\x80\x80", "f4_below": b"\xf4\x7f\x80\x80"}
-CONTROLS = {"c0_last": b"\x1f", "escape": b"\x1b", "del": b"\x7f", "c1_first": b"\xc2\x80", "c1_last": b"\xc2\x9f"}
-NEAR_CONTROLS = {"space": b" ", "tilde": b"~", "after_c1": b"\xc2\xa0", "two": b"\xc3\x80"}
+CONTROLS = {"c0_last": b"\x1f", "escape": b"\x1b", "del": b"\x7f", "c1_first": b"\xc2\x80", "c1_last": b"\xc2\x9f",
+            "letter_mark": b"\xd8\x9c", "mark": b"\xe2\x80\x8e", "line": b"\xe2\x80\xa8", "override": b"\xe2\x80\xae",
+            "isolate": b"\xe2\x81\xa6", "isolate_end": b"\xe2\x81\xa9"}
+NEAR_CONTROLS = {"space": b" ", "tilde": b"~", "after_c1": b"\xc2\xa0", "two": b"\xc3\x80",
+                 "before_mark": b"\xe2\x80\x8d", "after_mark": b"\xe2\x80\x90", "before_line": b"\xe2\x80\xa7",
+                 "after_override": b"\xe2\x80\xaf", "before_isolate": b"\xe2\x81\xa5", "after_isolate": b"\xe2\x81\xaa",
+                 "before_letter_mark": b"\xd8\x9b", "other_second": b"\xe2\x82\xae"}
 TEXTS = {"": b"", "plain": b"out of memory", "backslash": b"a\\b",
          "mixed": b"a\xff\x1b\\\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80"}
 
@@ -223,7 +228,9 @@ def status_seeds():
         yield f"utf8_length_{name}_and_more", call("utf8_length", text(bytes_ + b"A"))
         yield f"code_point_{name}", call("utf8_code_point", bytes_.ljust(4, b"A"))
     yield "utf8_length_nothing", call("utf8_length", text(b""))
-    yield from numbered("is_control", u32, (0, 0x1F, 0x20, 0x5C, 0x7E, 0x7F, 0x80, 0x9F, 0xA0, 0x10001, MAX32))
+    yield from numbered("is_control", u32, (0, 0x1F, 0x20, 0x5C, 0x7E, 0x7F, 0x80, 0x9F, 0xA0, 0x10001, MAX32,
+                                               0x61B, 0x61C, 0x61D, 0x200D, 0x200E, 0x200F, 0x2010, 0x2027, 0x2028, 0x202E,
+                                               0x202F, 0x2065, 0x2066, 0x2069, 0x206A))
     yield from numbered("status_message_len", u32, (0, 1, 254, 255, 256, MAX32))
     for name, bytes_ in (*TEXTS.items(), *long_texts()):
         yield f"status_build_{name}", call("status_build", u32(8), text(bytes_))

@@ -181,6 +181,8 @@ def status_seeds():
     yield "lowest_and_highest_of_each_length", text("\u0080\u07FF\u0800\uD7FF\uE000\uFFFF\U00010000\U0010FFFF".encode())
     yield "terminal_escape", text(b"\x1b[2J\x1b]0;title\x07\x7f")
     yield "c1_controls", text("\u0080\u009B\u009F\u00A0".encode())
+    yield "separators", text("one\u2028two\u2029three".encode())
+    yield "direction", text("\u061C\u200E\u200F\u202A\u202E\u2066\u2069 \u061B\u200D\u2010\u2027\u202F\u2065\u206A".encode())
     yield "backslashes", text(b"\\x41\\\\n\\")
     yield "replacement_character_itself", text("\uFFFD".encode() + b"\xFF")
     yield "lines_and_tabs", text(b"one\r\ntwo\tthree\n")

@@ -126,11 +126,16 @@ static void test_no_second_form(void **state) {
 
 static void test_controls(void **state) {
   (void)state;
-  for (uint32_t point = 0; point <= 0x300; point++) {
-    const int control = point <= 0x1F || point == 0x7F || (point >= 0x80 && point <= 0x9F);
-    assert_int_equal(nxmem_is_control(point), control);
+  static const uint32_t turns[] = {0x61C,  0x200E, 0x200F, 0x2028, 0x2029, 0x202A, 0x202B,
+                                   0x202C, 0x202D, 0x202E, 0x2066, 0x2067, 0x2068, 0x2069};
+  size_t next = 0;
+  for (uint32_t point = 0; point <= 0x10FFFF; point++) {
+    const int turn = next < sizeof turns / sizeof turns[0] && point == turns[next];
+    const int control = point <= 0x1F || point == 0x7F || (point >= 0x80 && point <= 0x9F) || turn;
+    if (nxmem_is_control(point) != control) fail_msg("U+%04X", point);
+    if (turn) next++;
   }
-  assert_int_equal(nxmem_is_control(0x10FFFF), 0);
+  assert_int_equal(next, sizeof turns / sizeof turns[0]);
 }
 
 /* ---- Showing ---- */
@@ -166,6 +171,15 @@ static const show_row show_rows[] = {
     {"shown: bad, control, good", "\xFF\x01z", 3, R "\\x01z"},
     {"shown: a raw CSI byte is no character", "\x9B", 1, R},
     {"shown: U+FFFD itself", R, 3, R},
+    {"shown: line and paragraph separators", "a\xE2\x80\xA8\xE2\x80\xA9z", 8, "a\\u2028\\u2029z"},
+    {"shown: text turned around",
+     "a\xE2\x80\xAE"
+     "fdp.exe",
+     11, "a\\u202efdp.exe"},
+    {"shown: an isolate, and its end", "\xE2\x81\xA6x\xE2\x81\xA9", 7, "\\u2066x\\u2069"},
+    {"shown: direction marks", "\xD8\x9C\xE2\x80\x8E\xE2\x80\x8F", 8, "\\u061c\\u200e\\u200f"},
+    {"shown: their neighbours as they are", "\xD8\x9B\xE2\x80\x8D\xE2\x80\x90\xE2\x80\xA7\xE2\x80\xAF\xE2\x81\xA5", 17,
+     "\xD8\x9B\xE2\x80\x8D\xE2\x80\x90\xE2\x80\xA7\xE2\x80\xAF\xE2\x81\xA5"},
 };
 
 static void test_show(void **state) {
@@ -181,12 +195,21 @@ static void test_show(void **state) {
   free(out);
 }
 
-/* Where the pieces of a shown text end: an escape has four bytes, a character its own. */
+/* Of a backslash with what it stands before. */
+static uint32_t escape_bytes(const char *shown) { return shown[1] == 'u' ? 6 : 4; }
+
+/* Where the pieces of a shown text end: an escape has four bytes or six, a character its own. */
 static uint32_t pieces_that_fit(const char *shown, uint32_t capacity) {
   uint32_t end = 0;
   for (;;) {
     const uint8_t lead = (uint8_t)shown[end];
-    const uint32_t piece = lead == 0 ? 0 : lead == '\\' ? 4 : lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+    const uint32_t escape = lead == '\\' ? escape_bytes(shown + end) : 0;
+    const uint32_t piece = lead == 0     ? 0
+                           : escape != 0 ? escape
+                           : lead < 0x80 ? 1
+                           : lead < 0xE0 ? 2
+                           : lead < 0xF0 ? 3
+                                         : 4;
     if (piece == 0 || end + piece >= capacity) return end;
     end += piece;
   }

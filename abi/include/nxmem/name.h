@@ -20,6 +20,8 @@ enum { NXMEM_NAME_MAX = 255, NXMEM_NAME_BUF = 256 };
 
 #ifdef __FRAMAC__
 /* clang-format off */
+/* The code point of three bytes. */
+#define NX_POINT_3(b) (((b)[0] - 0xE0) * 4096 + ((b)[1] - 0x80) * 64 + ((b)[2] - 0x80))
 #define NX_NO_NUL_AMONG(b, n) (\forall integer k; 0 <= k < (n) ==> (b)[k] != 0)
 /*
  * Two names of equal bytes, with the NUL at n. What is said to exist is said as a negation: of a chain of && the run-time
@@ -69,7 +71,10 @@ enum { NXMEM_NAME_MAX = 255, NXMEM_NAME_BUF = 256 };
       ensures control: \result.reason == NXMEM_REASON_CONTROL_CHARACTER ==>
                        (NX_CONTROL_BYTE(bytes[\result.field]) && \result.found == bytes[\result.field]) ||
                        (NX_C1(bytes + \result.field, available - \result.field) &&
-                        \result.found == bytes[\result.field + 1]);
+                        \result.found == bytes[\result.field + 1]) ||
+                       (NX_TURN_2(bytes + \result.field, available - \result.field) && \result.found == 0x61C) ||
+                       (NX_TURN_3(bytes + \result.field, available - \result.field) &&
+                        \result.found == NX_POINT_3(bytes + \result.field));
     complete behaviors;
     disjoint behaviors; */
 nxmem_verdict nxmem_check_name(const uint8_t *bytes, uint32_t available, uint32_t *length_out);

@@ -75,6 +75,19 @@ extern "C" {
 /* The control characters, as they stand in UTF-8: C0 and DEL in one byte, C1 in two. */
 #define NX_CONTROL_BYTE(byte) ((byte) <= 0x1F || (byte) == 0x7F)
 #define NX_C1(b, n) ((n) >= 2 && (b)[0] == 0xC2 && 0x80 <= (b)[1] <= 0x9F)
+/*
+ * What ends a line or turns the direction of writing: U+061C in two bytes; U+200E and U+200F, U+2028 to U+202E, U+2066
+ * to U+2069 in three.
+ */
+#define NX_TURNS_2(lead, byte) ((lead) == 0xD8 && (byte) == 0x9C)
+#define NX_TURNS_3(lead, second, third) \
+  ((lead) == 0xE2 && (((second) == 0x80 && (0x8E <= (third) <= 0x8F || 0xA8 <= (third) <= 0xAE)) || \
+                      ((second) == 0x81 && 0xA6 <= (third) <= 0xA9)))
+#define NX_TURN_2(b, n) ((n) >= 2 && NX_TURNS_2((b)[0], (b)[1]))
+#define NX_TURN_3(b, n) ((n) >= 3 && NX_TURNS_3((b)[0], (b)[1], (b)[2]))
+#define NX_TURNS(code_point) \
+  ((code_point) == 0x61C || 0x200E <= (code_point) <= 0x200F || 0x2028 <= (code_point) <= 0x202E || \
+   0x2066 <= (code_point) <= 0x2069)
 
 /*
  * The first n bytes of b are whole UTF-8 characters: no byte that never occurs, no tail byte in the first place, each
@@ -102,7 +115,10 @@ extern "C" {
 /* And no character among them is a control. */
 #define NX_NO_CONTROLS(b, n) \
   ((\forall integer k; 0 <= k < (n) ==> !NX_CONTROL_BYTE((b)[k])) && \
-   (\forall integer k, j; 0 <= k < (n) && k < j <= k + 1 ==> j < (n) ==> (b)[k] == 0xC2 ==> (b)[j] >= 0xA0))
+   (\forall integer k, j; 0 <= k < (n) && k < j <= k + 1 ==> j < (n) ==> (b)[k] == 0xC2 ==> (b)[j] >= 0xA0) && \
+   (\forall integer k, j; 0 <= k < (n) && k < j <= k + 1 ==> j < (n) ==> !NX_TURNS_2((b)[k], (b)[j])) && \
+   (\forall integer k, i, j; 0 <= k < (n) && k < i <= k + 1 && i < j <= i + 1 ==> j < (n) ==> \
+                              !NX_TURNS_3((b)[k], (b)[i], (b)[j])))
 #define NX_TEXT(b, n) (NX_UTF8_BYTES(b, n) && NX_UTF8_PAIRS(b, n) && NX_NO_CONTROLS(b, n))
 
 /* Text that is shown as it is. */
@@ -230,10 +246,14 @@ uint32_t nxmem_utf8_length(const uint8_t *bytes, uint32_t available);
     disjoint behaviors; */
 uint32_t nxmem_utf8_code_point(const uint8_t *bytes, uint32_t length);
 
-/* C0 controls, DEL, C1 controls: what would steer a terminal. 1 or 0. */
+/*
+ * C0 controls, DEL, C1 controls, what separates lines (U+2028, U+2029) and what turns the direction of writing (U+061C,
+ * U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069): what would steer a terminal, or show text in another order than
+ * it has. 1 or 0.
+ */
 /*@ assigns \nothing;
     ensures boolean: \result == 0 || \result == 1;
-    ensures exact: \result == 1 <==> code_point <= 0x1F || 0x7F <= code_point <= 0x9F; */
+    ensures exact: \result == 1 <==> code_point <= 0x1F || 0x7F <= code_point <= 0x9F || NX_TURNS(code_point); */
 int nxmem_is_control(uint32_t code_point);
 
 /*
@@ -284,9 +304,9 @@ void nxmem_status_take(NXMEM_UNTRUSTED NxmemStatus *src, NxmemStatus *out);
 
 /*
  * Write at most capacity-1 bytes of printable one-line UTF-8 and a NUL to `out`; returns the bytes before the NUL.
- * Invalid bytes become U+FFFD, one for one; control characters and backslash become \xNN; nothing is dropped. Output
- * that does not fit ends before the first piece that does not fit. capacity at least 1; `bytes` may be NULL when
- * length is 0.
+ * Invalid bytes become U+FFFD, one for one; what nxmem_is_control names and backslash become \xNN, or \uNNNN above FF;
+ * nothing is dropped. Output that does not fit ends before the first piece that does not fit. capacity at least 1;
+ * `bytes` may be NULL when length is 0.
  */
 /*@ requires capacity: capacity >= 1;
     requires bytes_readable: \valid_read(bytes + (0 .. length - 1));
@@ -298,7 +318,7 @@ void nxmem_status_take(NXMEM_UNTRUSTED NxmemStatus *src, NxmemStatus *out);
     ensures utf8_bytes: NX_UTF8_BYTES(out, \result);
     ensures utf8_pairs: NX_UTF8_PAIRS(out, \result);
     ensures printable: NX_NO_CONTROLS(out, \result);
-    ensures nothing_dropped: \result >= length || capacity - \result <= 4;
+    ensures nothing_dropped: \result >= length || capacity - \result <= 6;
     ensures nothing_invented: \result <= 4 * length;
     ensures as_is: \old(NX_SHOWN_AS_IS(bytes, length)) && length < capacity ==>
                    \result == length && (\forall integer k; 0 <= k < length ==> out[k] == bytes[k]); */
