@@ -95,7 +95,7 @@ static void list(nx_engine *engine) {
   pthread_mutex_unlock(&engines_lock);
 }
 
-static uint32_t open_driver(nx_engine *engine, int *owed, char why[200]) {
+static uint32_t open_found(nx_engine *engine, int *owed, char why[200]) {
   nx_vmm_driver driver = {0};
   int unsupported = 0;
   const nx_vmm_offer *offer = engine->offer;
@@ -106,6 +106,16 @@ static uint32_t open_driver(nx_engine *engine, int *owed, char why[200]) {
   if (*owed) return NXMEM_STATUS_OK;
   driver.close(driver.self);
   return fail(NXMEM_STATUS_OUT_OF_MEMORY, why, "no memory for the gate", engine);
+}
+
+/* A lost device is not called for another allocator either: what that took could not be given back. */
+static uint32_t open_driver(nx_engine *engine, int *owed, char why[200]) {
+  nx_gate *gate = nx_gate_take(engine->offer->tier, engine->offer->index);
+  if (gate == NULL) return fail(NXMEM_STATUS_OUT_OF_MEMORY, why, "no memory for the gate", engine);
+  const uint32_t status = nx_gate_is_lost(gate) ? fail(NXMEM_STATUS_DEVICE_ERROR, why, "the device was lost", engine)
+                                                : open_found(engine, owed, why);
+  nx_gate_drop(gate);
+  return status;
 }
 
 static void publish(nx_engine *engine) {

@@ -224,7 +224,7 @@ static void lost_device_closes_its_books(void **state) {
 
 /* One allocator sees the loss: the other's release destroys nothing either. */
 static void loss_is_the_devices(void **state) {
-  nx_vmm *vmm = *state, other = {0};
+  nx_vmm *vmm = *state, other = {0}, late = {0};
   uint32_t code;
   nx_vmm_must_open(&other);
   const NxmemAllocation block = nx_vmm_take(&other, 1u, NX_G, NX_G), mine = nx_vmm_take(vmm, 2u, NX_G, NX_G);
@@ -232,6 +232,9 @@ static void loss_is_the_devices(void **state) {
   assert_int_equal(nx_vmm_give(vmm, &mine, &code).state, NXMEM_RELEASE_QUARANTINED);
   assert_int_equal(nx_vmm_give(&other, &block, &code).state, NXMEM_RELEASE_QUARANTINED);
   assert_int_equal(nx_the_tally.calls[NX_CALL_UNMAP], 1);
+  const uint64_t drivers = nx_the_tally.drivers;
+  assert_int_equal(nx_whole(nx_vmm_open(&late, NXMEM_CAP_ALLOCATOR)), NXMEM_STATUS_DEVICE_ERROR);
+  assert_int_equal(nx_the_tally.drivers, drivers); /* none was opened that nobody closes */
   nx_vmm_release(&other);
   assert_int_equal(nx_vmm_report().live_allocations, 1);
   nx_vmm_release(vmm);
