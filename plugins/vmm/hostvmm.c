@@ -20,7 +20,7 @@
 #include "driver.h"
 #include "nxmem_memory_abi.h"
 
-/* Large enough that a commit is worth its calls and that the kernel's 65,530 mappings reach 128 GiB; one page is the least. */
+/* Large enough that a commit is worth its calls and that the kernel's 65,530 mappings reach 64 GiB; one page is the least. */
 enum { RECOMMENDED_BYTES = 2 << 20 };
 
 typedef struct hostvmm {
@@ -30,6 +30,8 @@ typedef struct hostvmm {
   uint64_t next;   /* the first offset that never was a handle */
   uint64_t *freed; /* offsets that were given back */
   uint64_t freed_count, freed_room;
+  void *ballast; /* NULL: none */
+  int ballast_is_whole;
 } hostvmm;
 
 static nx_vmm_answer done(void) { return (nx_vmm_answer){NX_VMM_DONE, 0, NULL, NULL}; }
@@ -142,11 +144,46 @@ static nx_vmm_answer map(void *self, uint64_t address, uint64_t bytes, uint64_t 
   return result_of("mmap", mapped == MAP_FAILED);
 }
 
+/*
+ * Mappings that stand for nothing. A process that has as many as the kernel allows cannot even replace one by another; then these go first, and what is unmapped
+ * joins its neighbours and leaves room for them again.
+ */
+enum { BALLAST_PAGES = 9 };
+
+static int drop_ballast(hostvmm *host) {
+  if (host->ballast == NULL) return 0;
+  munmap(host->ballast, BALLAST_PAGES * (size_t)sysconf(_SC_PAGESIZE));
+  host->ballast = NULL;
+  host->ballast_is_whole = 0;
+  return 1;
+}
+
+/* Every other page of another kind, so that each is a mapping. */
+static void take_ballast(hostvmm *host) {
+  const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  if (host->ballast_is_whole) return;
+  (void)drop_ballast(host);
+  uint8_t *pages = mmap(NULL, BALLAST_PAGES * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (pages == MAP_FAILED) return;
+  host->ballast = pages;
+  host->ballast_is_whole = 1;
+  for (size_t i = 1u; i < BALLAST_PAGES; i += 2u)
+    if (mprotect(pages + i * page, page, PROT_READ) != 0) host->ballast_is_whole = 0;
+}
+
 /* Reserved again, not left to whoever maps next. */
-static nx_vmm_answer unmap(void *self, uint64_t address, uint64_t bytes) {
+static int reserve_again(uint64_t address, uint64_t bytes) {
   const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
-  (void)self;
-  return result_of("mmap", mmap(at(address), bytes, PROT_NONE, flags, -1, 0) == MAP_FAILED);
+  return mmap(at(address), bytes, PROT_NONE, flags, -1, 0) != MAP_FAILED;
+}
+
+static nx_vmm_answer unmap(void *self, uint64_t address, uint64_t bytes) {
+  hostvmm *host = self;
+  int is_done = reserve_again(address, bytes);
+  if (!is_done && errno == ENOMEM && drop_ballast(host)) is_done = reserve_again(address, bytes);
+  const nx_vmm_answer answer = result_of("mmap", !is_done);
+  take_ballast(host);
+  return answer;
 }
 
 static nx_vmm_answer set_access(void *self, uint64_t address, uint64_t bytes, nx_vmm_access access) {
@@ -173,6 +210,7 @@ static nx_vmm_answer of_mark(void *self, uint64_t made) {
 
 static void close_host(void *self) {
   hostvmm *host = self;
+  (void)drop_ballast(host);
   close(host->descriptor);
   free(host->freed);
   free(host);
@@ -193,6 +231,7 @@ static nx_vmm_answer open_host(const nx_vmm_offer *offer, nx_vmm_driver *out, in
     *unsupported_out = errno == ENOSYS;
     return cannot_open(host, "memfd_create", errno, why);
   }
+  take_ballast(host);
   *out = (nx_vmm_driver){.self = host,
                          .describe = describe,
                          .bind = no_context,
