@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "nxmem/backing.h"
+
 /* The reservation's first rung is that many times the device's memory. */
 enum { MEMORY_MULTIPLE = 64 };
 
@@ -35,8 +37,10 @@ static uint32_t choose_granule(nx_engine *engine, const nx_vmm_device *found, ch
   const nxmem_verdict chosen =
       nxmem_granule_choose(found->granularity_minimum, found->granularity_recommended, &engine->device.granule);
   if (chosen.reason == NXMEM_REASON_NONE) return NXMEM_STATUS_OK;
-  snprintf(why, 200, "granularity of the device: minimum %" PRIu64 ", recommended %" PRIu64 ", needed: powers of two",
-           found->granularity_minimum, found->granularity_recommended);
+  snprintf(why, 200,
+           "granularity of the device: minimum %" PRIu64 ", recommended %" PRIu64
+           ", needed: powers of two, the minimum at most %" PRIu64,
+           found->granularity_minimum, found->granularity_recommended, (uint64_t)NXMEM_GRANULE_MAX);
   return NXMEM_STATUS_DEVICE_ERROR;
 }
 
