@@ -34,7 +34,7 @@ typedef struct work {
   const char *verb;
   nx_allocator *a;
   nx_allocation *record;
-  NxmemRangeRequest request;
+  NxmemRangeRequest request; /* begin() fills all of it: it is not cleared before */
 } work;
 
 const NxmemVirtualBackingVtable *nx_backing_of(const nx_allocator *a) {
@@ -207,7 +207,9 @@ static nxmem_result commit_pinned(work *w, NxmemByteRange range, nxmem_error *er
 
 static nxmem_result commit_entered(nx_allocator *a, nxmem_allocator allocator, nxmem_allocation allocation,
                                    NxmemByteRange range, nxmem_error *error) {
-  work w = {.verb = "commit", .a = a};
+  work w;
+  w.verb = "commit";
+  w.a = a;
   const NxmemVirtualBackingVtable *table = nx_backing_of(a);
   nxmem_result r = nx_need_slot(table->commit_range != NULL, w.verb, "virtual_backing.commit_range", error);
   if (r == NXMEM_OK)
@@ -259,7 +261,8 @@ static nxmem_result decommit_pinned(work *w, NxmemByteRange range, uint64_t *unm
 
 nxmem_result nxmem_decommit(nxmem_allocator allocator, nxmem_allocation allocation, NxmemByteRange range,
                             uint64_t *unmapped_out, nxmem_error *error) {
-  work w = {.verb = "decommit"};
+  work w;
+  w.verb = "decommit";
   nxmem_result r = nx_allocator_enter(allocator, &w.a, error);
   if (r != NXMEM_OK) return r;
   r = nx_need_slot(nx_backing_of(w.a)->decommit_range != NULL, w.verb, "virtual_backing.decommit_range", error);

@@ -28,26 +28,39 @@ static void make_disjoint(nx_run *runs, uint64_t count) {
   }
 }
 
-static uint32_t find_runs(const nx_engine *engine, const NxmemRangeRequest *requests, uint64_t count, nx_run *runs) {
+static uint32_t find_run(const nx_engine *engine, const NxmemRangeRequest *request, nx_run *run) {
+  nx_block *block = NULL;
+  const uint32_t status = nx_find_block_locked(engine, &request->allocation, &block);
+  if (status == NXMEM_STATUS_OK)
+    *run = nx_granules_of(engine, block->first + request->range.offset, request->range.bytes);
+  return status;
+}
+
+static uint64_t cost_of(const nx_engine *engine, nx_run run) {
+  return nxmem_granules_cost(engine->table.granules + run.first, run.count);
+}
+
+static uint32_t cost_of_all(const nx_engine *engine, const NxmemRangeRequest *requests, uint64_t count,
+                            uint64_t *granules) {
+  nx_run runs[NXMEM_RANGES_MAX];
   for (uint64_t i = 0u; i < count; i++) {
-    nx_block *block = NULL;
-    const uint32_t status = nx_find_block_locked(engine, &requests[i].allocation, &block);
+    const uint32_t status = find_run(engine, &requests[i], &runs[i]);
     if (status != NXMEM_STATUS_OK) return status;
-    runs[i] = nx_granules_of(engine, block->first + requests[i].range.offset, requests[i].range.bytes);
   }
+  make_disjoint(runs, count);
+  for (uint64_t i = 0u; i < count; i++) *granules += cost_of(engine, runs[i]);
   return NXMEM_STATUS_OK;
 }
 
+/* One range, as each commit asks, needs no room for many. */
 static uint32_t cost_locked(const nx_engine *engine, const NxmemRangeRequest *requests, uint64_t count,
                             uint64_t *mapped_out) {
-  nx_run runs[NXMEM_RANGES_MAX];
+  nx_run run = {0u, 0u};
   uint64_t granules = 0u;
-  const uint32_t status = find_runs(engine, requests, count, runs);
+  const uint32_t status =
+      count == 1u ? find_run(engine, requests, &run) : cost_of_all(engine, requests, count, &granules);
   if (status != NXMEM_STATUS_OK) return status;
-  make_disjoint(runs, count);
-  for (uint64_t i = 0u; i < count; i++)
-    granules += nxmem_granules_cost(engine->table.granules + runs[i].first, runs[i].count);
-  *mapped_out = nx_granule_bytes(engine, granules);
+  *mapped_out = nx_granule_bytes(engine, granules + cost_of(engine, run));
   return status;
 }
 

@@ -160,8 +160,8 @@ static int drop_ballast(hostvmm *host) {
 
 /* Every other page of another kind, so that each is a mapping. */
 static void take_ballast(hostvmm *host) {
-  const size_t page = (size_t)sysconf(_SC_PAGESIZE);
   if (host->ballast_is_whole) return;
+  const size_t page = (size_t)sysconf(_SC_PAGESIZE);
   (void)drop_ballast(host);
   uint8_t *pages = mmap(NULL, BALLAST_PAGES * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (pages == MAP_FAILED) return;
