@@ -32,7 +32,7 @@ LIMIT_S = 60
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)
-    parser.add_argument("--build", required=True, help="build folder with bin/fakecuda_workload, lib and fakecuda")
+    parser.add_argument("--build", required=True, help="build folder with bin/fakecuda_workload, lib and fakecuda (./dev faults names build/dev)")
     parser.add_argument("--sample", action="store_true",
                         help="a tenth: of each call and result the first occurrence, and of the rest every tenth")
     parser.add_argument("--only", metavar="CALL", help="this call alone")
