@@ -61,6 +61,15 @@ static NxmemStatus allocate_committed(void *ctx, const NxmemAllocRequest *reques
 
 /* ---- Commit -------------------------------------------------------------------------------------------------------- */
 
+/* The range was judged before: what else is refused as an argument is a shared prefix in it. */
+static const char *why(uint32_t status, const char *verb, const char *across) {
+  return status == NXMEM_STATUS_INVALID_ARGUMENT ? across : verb;
+}
+
+static const char *why_commit(uint32_t status) {
+  return why(status, "commit", "commit: a shared prefix is mapped in the range");
+}
+
 static uint32_t find_live(const nx_engine *engine, const NxmemAllocation *allocation, nx_block **out) {
   const uint32_t status = nx_find_block_locked(engine, allocation, out);
   return status == NXMEM_STATUS_OK && (*out)->state == NX_BLOCK_QUEUED ? (uint32_t)NXMEM_STATUS_BUSY : status;
@@ -84,7 +93,7 @@ static NxmemStatus commit_again(nx_engine *engine, const NxmemRangeRequest *requ
   nx_slot_retain(engine);
   nx_relieve(engine, request->range.bytes);
   const uint32_t status = commit_once(engine, request, &loss);
-  const NxmemStatus said = nx_told_loss(engine, status, "commit", &loss);
+  const NxmemStatus said = nx_told_loss(engine, status, why_commit(status), &loss);
   nx_slot_release(engine);
   return said;
 }
@@ -98,7 +107,7 @@ static NxmemStatus commit_range(void *ctx, const NxmemRangeRequest *request) {
   const NxmemRangeRequest taken = *request;
   const uint32_t status = commit_once(ctx, &taken, &loss);
   if (status == NXMEM_STATUS_OUT_OF_MEMORY && loss.granules == 0u) return commit_again(ctx, &taken);
-  return nx_told_loss(ctx, status, "commit", &loss);
+  return nx_told_loss(ctx, status, why_commit(status), &loss);
 }
 
 static NxmemStatus decommit_range(void *ctx, const NxmemRangeRequest *request, uint64_t *unmapped_out) {
@@ -114,7 +123,8 @@ static NxmemStatus decommit_range(void *ctx, const NxmemRangeRequest *request, u
   if (status == NXMEM_STATUS_OK) status = nx_block_decommit_locked(engine, block, request->range, &undone);
   pthread_mutex_unlock(&engine->lock);
   if (status == NXMEM_STATUS_OK || status == NXMEM_STATUS_RELEASE_QUARANTINED) *unmapped_out = undone.unmapped;
-  return nx_told_loss(engine, status, "decommit", &undone.loss);
+  return nx_told_loss(engine, status, why(status, "decommit", "decommit: a shared prefix is mapped in the range"),
+                      &undone.loss);
 }
 
 void nx_backing_fill(nx_engine *engine, NxmemVirtualBackingVtable *table) {

@@ -163,7 +163,11 @@ static NxmemStatus commit(void *ctx, const NxmemSharedPrefixCommitRequest *reque
   if (nx_failed(checked)) return nx_refused(checked);
   const uint32_t status = commit_once(engine, request, &info, &loss);
   if (status == NXMEM_STATUS_OK) *info_out = info;
-  return nx_told_loss(engine, status, "prefix commit", &loss);
+  return nx_told_loss(engine, status,
+                      status == NXMEM_STATUS_INVALID_ARGUMENT
+                          ? "prefix commit: it leaves the block, begins inside a granule, or something is mapped there"
+                          : "prefix commit",
+                      &loss);
 }
 
 void nx_sharing_fill(nx_engine *engine, NxmemSharedMappingVtable *table) {
