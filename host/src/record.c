@@ -124,7 +124,7 @@ static NX_APART nxmem_result refuse_claim(const char *verb, nxmem_verdict v, nxm
   if (v.reason == NXMEM_REASON_TOO_MANY_USERS) return nx_fail_verdict(error, NXMEM_ERR_BUSY, v, "%s", verb);
   const nxmem_presence presence = nxmem_presence_of(v);
   if (presence == NXMEM_PRESENCE_LEAVING || presence == NXMEM_PRESENCE_LIVE)
-    return nx_fail_verdict(error, NXMEM_ERR_BUSY, v, "%s: another thread is at it", verb);
+    return nx_fail_verdict(error, NXMEM_ERR_BUSY, v, "%s: its release is queued or another call is at it", verb);
   if (presence == NXMEM_PRESENCE_KEPT)
     return nx_fail_verdict(error, NXMEM_ERR_QUARANTINED, v, "%s: quarantined before", verb);
   return nx_fail_verdict(error, NXMEM_ERR_STALE_HANDLE, v, "%s: not a live allocation", verb);
