@@ -139,9 +139,13 @@ static int turns(uint32_t code_point) {
          (code_point >= 0x2028u && code_point <= 0x202Eu) || (code_point >= 0x2066u && code_point <= 0x2069u);
 }
 
-int nxmem_is_control(uint32_t code_point) {
-  return code_point < 0x20u || (code_point >= 0x7Fu && code_point <= 0x9Fu) || turns(code_point);
-}
+/* C0, DEL, C1: of two digits. */
+/*@ assigns \nothing;
+    ensures boolean: \result == 0 || \result == 1;
+    ensures exact: \result == 1 <==> code_point <= 0x1F || 0x7F <= code_point <= 0x9F; */
+static int steers(uint32_t code_point) { return code_point < 0x20u || (code_point >= 0x7Fu && code_point <= 0x9Fu); }
+
+int nxmem_is_control(uint32_t code_point) { return steers(code_point) || turns(code_point); }
 
 /* Bytes before the first NUL, at most `limit`. */
 /*@ requires text_readable: \valid_read(text + (0 .. limit - 1));
@@ -361,7 +365,7 @@ static void next_piece(const uint8_t *bytes, uint32_t available, shown_piece *pi
     piece_wide_escape(piece, code_point, length);
     return;
   }
-  if (nxmem_is_control(code_point) || code_point == 0x5Cu) {
+  if (steers(code_point) || code_point == 0x5Cu) {
     piece_escape(piece, code_point, length);
     return;
   }
