@@ -16,7 +16,7 @@
 
 int nx_cannot_write(const char *path) {
   char *shown = nx_show_text(path);
-  fprintf(stderr, "nxmem conform: could not write %s: %s\n", shown, strerror(errno));
+  fprintf(stderr, "nxmem conform: could not write %s: %s; name a file that can be written\n", shown, strerror(errno));
   free(shown);
   return -1;
 }
