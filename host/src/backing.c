@@ -183,7 +183,10 @@ static nxmem_result charge_ahead(const work *w, nxmem_error *error) {
   uint64_t cost = 0;
   const nxmem_result asked = ask_cost(w, &w->request, 1, &cost, error); /* Q */
   if (asked != NXMEM_OK) return asked;
-  nxmem_verdict v = nxmem_judge_cost(cost, range.offset, range.bytes, mapped_total(w->a));
+  /* All that was drawn is at least what is mapped, and one number: only near the limit is the sum asked for. */
+  nxmem_verdict v = nxmem_judge_cost(cost, range.offset, range.bytes, atomic_load(&w->a->mapped));
+  if (v.reason == NXMEM_REASON_TOTAL_TOO_LARGE)
+    v = nxmem_judge_cost(cost, range.offset, range.bytes, mapped_total(w->a));
   if (v.reason == NXMEM_REASON_NONE) { /* K */
     if (charge_mapped(w->a, w->record, cost)) return NXMEM_OK;
     v = (nxmem_verdict){NXMEM_REASON_TOTAL_TOO_LARGE, 0, cost, NXMEM_TOTAL_MAX - mapped_total(w->a)};
