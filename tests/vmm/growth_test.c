@@ -9,44 +9,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "hosttest.h"
-#include "nxmem_capabilities.h"
+#include "shipped.h"
 
-#define G (2ull << 20)
 enum { ROUNDS = 10000, SETTLED = 500, SLACK_PAGES = 64 };
-
-typedef struct loaded {
-  const char *path;
-  nxmem_host host;
-  nxmem_plugin plugin;
-  nxmem_allocator allocator;
-} loaded;
-
-static void load_again(loaded *it) {
-  it->plugin = nx_must_open(it->host, it->path);
-  it->allocator = nx_must_open_mechanism(it->plugin, "hostvmm");
-}
-
-static loaded load(void) {
-  loaded it = {.path = nx_plugin_copy("libnxmem_hostvmm.so"), .host = nx_host_in(NXMEM_FETCH_GUARDED)};
-  load_again(&it);
-  return it;
-}
-
-static void unload(loaded *it) {
-  nx_must_close(it->allocator);
-  nx_must_unload(it->plugin, it->path);
-}
-
-/* Eight granules, none of them committed but the first byte's. */
-static nxmem_allocation span_of(loaded *it) {
-  nxmem_allocation span;
-  nxmem_error error;
-  const NxmemByteRange first = {0u, 1u};
-  const nxmem_allocate_options options = {&first, 1u};
-  assert_int_equal(nxmem_allocate(it->allocator, 8u * G, 4096u, &options, &span, &error), NXMEM_OK);
-  return span;
-}
 
 /* ---- Growth ----------------------------------------------------------------------------------------------------------- */
 
@@ -74,11 +39,11 @@ static usage usage_now(void) {
   return now;
 }
 
-static void one_life(loaded *it, int number) {
+static void one_life(nx_shipped *it, int number) {
   nxmem_error error;
   uint64_t retired = 0u;
-  load_again(it);
-  const nxmem_allocation span = span_of(it);
+  nx_shipped_load_again(it);
+  const nxmem_allocation span = nx_shipped_span(it);
   assert_int_equal(nxmem_commit(it->allocator, span, (NxmemByteRange){0u, 3u * G}, &error), NXMEM_OK);
   *(uint8_t *)span.ptr = 1u;
   if (number % 3 == 0) {
@@ -87,14 +52,14 @@ static void one_life(loaded *it, int number) {
   } else {
     nx_must_release(it->allocator, span);
   }
-  unload(it);
+  nx_shipped_unload(it);
 }
 
 static void ten_thousand_lives(void **state) {
-  loaded it = load();
+  nx_shipped it = nx_shipped_load();
   usage before = {0u, 0u, 0u};
   (void)state;
-  unload(&it);
+  nx_shipped_unload(&it);
   for (int i = 0; i < ROUNDS; i++) {
     if (i == SETTLED) before = usage_now();
     one_life(&it, i);
@@ -130,7 +95,7 @@ static void take_the_last(void) {
 }
 
 /* Every other granule, until there is no mapping left. */
-static uint64_t commit_all_that_can_be(const loaded *it, nxmem_allocation span) {
+static uint64_t commit_all_that_can_be(const nx_shipped *it, nxmem_allocation span) {
   nxmem_error error;
   uint64_t count = 0u;
   while (count < PIECES) {
@@ -148,7 +113,7 @@ static int live_at_the_limit(void) {
   nxmem_allocation span;
   const NxmemByteRange first = {0u, 1u};
   const nxmem_allocate_options options = {&first, 1u};
-  loaded it = load();
+  nx_shipped it = nx_shipped_load();
   if (nxmem_allocate(it.allocator, 2u * PIECES * G, 4096u, &options, &span, &error) != NXMEM_OK) return 1;
   if (!take_mappings()) return 2;
   const uint64_t count = commit_all_that_can_be(&it, span);

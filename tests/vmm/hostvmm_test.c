@@ -10,51 +10,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "hosttest.h"
 #include "nxmem/statistics.h"
-#include "nxmem_capabilities.h"
+#include "shipped.h"
 
-#define G (2ull << 20)
-
-typedef struct loaded {
-  const char *path;
-  nxmem_host host;
-  nxmem_plugin plugin;
-  nxmem_allocator allocator;
-} loaded;
-
-static void load_again(loaded *it) {
-  it->plugin = nx_must_open(it->host, it->path);
-  it->allocator = nx_must_open_mechanism(it->plugin, "hostvmm");
-}
-
-static loaded load(void) {
-  loaded it = {.path = nx_plugin_copy("libnxmem_hostvmm.so"), .host = nx_host_in(NXMEM_FETCH_GUARDED)};
-  load_again(&it);
-  return it;
-}
-
-static void unload(loaded *it) {
-  nx_must_close(it->allocator);
-  nx_must_unload(it->plugin, it->path);
-}
-
-static void end(loaded *it) {
-  unload(it);
+static void end(nx_shipped *it) {
+  nx_shipped_unload(it);
   nx_host_gone(it->host);
 }
 
-/* Eight granules, none of them committed but the first byte's. */
-static nxmem_allocation span_of(loaded *it) {
-  nxmem_allocation span;
-  nxmem_error error;
-  const NxmemByteRange first = {0u, 1u};
-  const nxmem_allocate_options options = {&first, 1u};
-  assert_int_equal(nxmem_allocate(it->allocator, 8u * G, 4096u, &options, &span, &error), NXMEM_OK);
-  return span;
-}
-
-static NxmemVmmStats figures(const loaded *it) {
+static NxmemVmmStats figures(const nx_shipped *it) {
   void *address = NULL;
   nxmem_error error;
   NxmemVmmStatisticsFunction ask;
@@ -87,10 +51,10 @@ static int store_faults(uint8_t *at) {
 }
 
 static void what_is_not_committed_faults(void **state) {
-  loaded it = load();
+  nx_shipped it = nx_shipped_load();
   nxmem_error error;
   uint64_t unmapped = 0u;
-  const nxmem_allocation span = span_of(&it);
+  const nxmem_allocation span = nx_shipped_span(&it);
   uint8_t *at = span.ptr;
   (void)state;
   assert_false(store_faults(at));
@@ -107,13 +71,13 @@ static void what_is_not_committed_faults(void **state) {
 }
 
 static void sharers_cannot_write(void **state) {
-  loaded it = load();
+  nx_shipped it = nx_shipped_load();
   nxmem_error error;
   nxmem_prefix prefix;
   nxmem_group_outcome outcome;
   nxmem_allocation spans[3];
   (void)state;
-  for (int i = 0; i < 3; i++) spans[i] = span_of(&it);
+  for (int i = 0; i < 3; i++) spans[i] = nx_shipped_span(&it);
   assert_int_equal(nxmem_prefix_create(it.allocator, 100000u, &prefix, &error), NXMEM_OK);
   assert_int_equal(nxmem_prefix_commit(prefix, spans, 3u, G, &outcome, &error), NXMEM_OK);
   assert_int_equal(outcome, NXMEM_GROUP_SHARED);
@@ -129,7 +93,7 @@ static void sharers_cannot_write(void **state) {
 /* ---- Figures ---------------------------------------------------------------------------------------------------------- */
 
 static void figures_are_exported(void **state) {
-  loaded it = load();
+  nx_shipped it = nx_shipped_load();
   nxmem_error error;
   (void)state;
   const NxmemVmmStats before = figures(&it);
@@ -137,7 +101,7 @@ static void figures_are_exported(void **state) {
   assert_int_equal(before.committed_bytes, 0);
   assert_int_equal(before.peak_committed_bytes, 0);
   assert_int_equal(before.granule_bytes, G);
-  const nxmem_allocation span = span_of(&it);
+  const nxmem_allocation span = nx_shipped_span(&it);
   assert_int_equal(nxmem_commit(it.allocator, span, (NxmemByteRange){0u, 4u * G}, &error), NXMEM_OK);
   const NxmemVmmStats during = figures(&it);
   assert_int_equal(during.committed_bytes, 4u * G);
@@ -157,8 +121,8 @@ static void figures_are_exported(void **state) {
 /* 0, or which step answered otherwise. */
 static int live_with_four_granules(void) {
   nxmem_error error;
-  loaded it = load();
-  const nxmem_allocation span = span_of(&it);
+  nx_shipped it = nx_shipped_load();
+  const nxmem_allocation span = nx_shipped_span(&it);
   if (nxmem_commit(it.allocator, span, (NxmemByteRange){0u, 4u * G}, &error) != NXMEM_OK) return 1;
   if (nxmem_commit(it.allocator, span, (NxmemByteRange){4u * G, G}, &error) != NXMEM_ERR_PLUGIN) return 2;
   if (error.plugin_status != NXMEM_STATUS_OUT_OF_MEMORY) return 3;
