@@ -9,54 +9,18 @@
 #include <unistd.h>
 
 #include "nxmem/outcome.h"
-#include "puppet_backing.h"
+#include "prefix_group.h"
 
 #define ALL_ONES 0xFFFFFFFFFFFFFFFFull
 #define TWO_63 0x8000000000000000ull
 #define GIB 0x40000000ull
-#define G NX_PLAY_GRANULE
-enum { BYTES = 3 * NX_PLAY_GRANULE - 5, MEMBERS = 4 };
-
-/* A stage with a prefix and a group of reserved allocations, each with its first granule committed. */
-typedef struct scene {
-  nx_stage stage;
-  nxmem_prefix prefix;
-  nxmem_allocation members[MEMBERS];
-} scene;
-
-static scene set(const nx_case *c) {
-  scene s;
-  nx_play_reset();
-  s.stage = nx_stage_set(c->mode);
-  assert_int_equal(nxmem_prefix_create(s.stage.allocator, BYTES, &s.prefix, NULL), NXMEM_OK);
-  for (int i = 0; i < MEMBERS; i++) s.members[i] = nx_must_reserve(s.stage.allocator, 8 * G, 1);
-  return s;
-}
-
-static uint64_t owned(nxmem_allocator allocator) {
-  nxmem_allocator_info info;
-  assert_int_equal(nxmem_allocator_get_info(allocator, &info, NULL), NXMEM_OK);
-  return info.owned_bytes;
-}
-
-/* No member is live any more: with the prefix its own bytes go. */
-static void strike(scene *s) {
-  assert_int_equal(nxmem_prefix_release(s->prefix, NULL), NXMEM_OK);
-  assert_int_equal(owned(s->stage.allocator), 0);
-  nx_stage_strike(&s->stage);
-}
-
-static nxmem_result commit(scene *s, uint32_t count, nxmem_group_outcome *outcome, nxmem_error *error) {
-  return nxmem_prefix_commit(s->prefix, s->members, count, 2 * G, outcome, error);
-}
-
 /* ---- All --------------------------------------------------------------------------------------------------------- */
 
 static void test_shared(void **state) {
   const nx_case *c = *state;
-  scene s = set(c);
+  nx_group s = nx_group_set(c);
   nxmem_group_outcome outcome = NXMEM_GROUP_QUARANTINED;
-  assert_int_equal(commit(&s, MEMBERS, &outcome, NULL), NXMEM_OK);
+  assert_int_equal(nx_group_commit(&s, MEMBERS, &outcome, NULL), NXMEM_OK);
   assert_int_equal(outcome, NXMEM_GROUP_SHARED);
   assert_int_equal(nx_play_calls(NX_PLAY_SHARE), MEMBERS);
   assert_int_equal(play.share.struct_size, 136);
@@ -67,12 +31,12 @@ static void test_shared(void **state) {
   assert_int_equal(play.share.byte_offset, 2 * G);
   assert_int_equal(nx_charged(s.stage.allocator), MEMBERS * 4 * G);
   assert_int_equal(nx_charged(s.stage.allocator), nx_play_mapped());
-  assert_int_equal(owned(s.stage.allocator), MEMBERS * G + 3 * G); /* the physical bytes once */
+  assert_int_equal(nx_owned(s.stage.allocator), MEMBERS * G + 3 * G); /* the physical bytes once */
   for (int i = 0; i < MEMBERS; i++) nx_must_release(s.stage.allocator, s.members[i]);
   assert_int_equal(nx_charged(s.stage.allocator), 0);
-  assert_int_equal(owned(s.stage.allocator), 3 * G); /* the prefix has them still */
+  assert_int_equal(nx_owned(s.stage.allocator), 3 * G); /* the prefix has them still */
   assert_int_equal(nx_counts(s.stage.host).contract_violations, 0);
-  strike(&s);
+  nx_group_strike(&s);
 }
 
 /* ---- None -------------------------------------------------------------------------------------------------------- */
@@ -124,11 +88,11 @@ static void test_private(void **state) {
   const nx_case *c = *state;
   const fail_row *row = c->row;
   for (int place = 0; place < MEMBERS; place++) {
-    scene s = set(c);
+    nx_group s = nx_group_set(c);
     fail_at(row, (uint64_t)place + 1);
     nxmem_group_outcome outcome = NXMEM_GROUP_QUARANTINED;
     nxmem_error error = nx_blank_error();
-    nx_assert_refused(commit(&s, MEMBERS, &outcome, &error), &error, row->want);
+    nx_assert_refused(nx_group_commit(&s, MEMBERS, &outcome, &error), &error, row->want);
     assert_int_equal(outcome, NXMEM_GROUP_PRIVATE);
     const int gone = place + row->touched;
     assert_int_equal(nx_play_calls(NX_PLAY_SHARE), place + 1);
@@ -139,8 +103,8 @@ static void test_private(void **state) {
     for (int i = 0; i < gone; i++)
       assert_int_equal(nxmem_release(s.stage.allocator, s.members[i], NULL, NULL), NXMEM_ERR_STALE_HANDLE);
     for (int i = gone; i < MEMBERS; i++) nx_must_release(s.stage.allocator, s.members[i]);
-    assert_int_equal(owned(s.stage.allocator), place == 0 ? 0 : 3 * G);
-    strike(&s);
+    assert_int_equal(nx_owned(s.stage.allocator), place == 0 ? 0 : 3 * G);
+    nx_group_strike(&s);
   }
 }
 
@@ -158,14 +122,14 @@ static const stuck_row stuck_rows[] = {{"those that mapped it are kept", 0, NXME
 static void test_stuck(void **state) {
   const nx_case *c = *state;
   const stuck_row *row = c->row;
-  scene s = set(c);
+  nx_group s = nx_group_set(c);
   play.share_fails_at = 3;
   play.share_code = NXMEM_STATUS_DEVICE_ERROR;
   play.release_code = row->release_code;
   nxmem_group_outcome outcome = NXMEM_GROUP_SHARED;
   nxmem_error error = nx_blank_error();
   const nx_refusal want = {NXMEM_ERR_PLUGIN, 0, 0, 0, 0, NXMEM_STATUS_DEVICE_ERROR};
-  nx_assert_refused(commit(&s, MEMBERS, &outcome, &error), &error, want);
+  nx_assert_refused(nx_group_commit(&s, MEMBERS, &outcome, &error), &error, want);
   assert_int_equal(outcome, NXMEM_GROUP_QUARANTINED);
   assert_non_null(strstr(error.message, "could not be released"));
   assert_int_equal(nx_play_calls(NX_PLAY_RELEASE), 2);
@@ -189,24 +153,24 @@ static void test_stuck(void **state) {
 
 static void test_full(void **state) {
   const nx_case *c = *state;
-  scene s = set(c);
+  nx_group s = nx_group_set(c);
   puppet.own_numbers = 1;
   puppet.mapped = TWO_63 - 8 * G; /* room for one commit more, and a granule */
   const nxmem_allocation large = nx_must_reserve(s.stage.allocator, 8 * G, 1);
   nxmem_group_outcome outcome = NXMEM_GROUP_SHARED;
   nxmem_error error = nx_blank_error();
   const nx_refusal want = {NXMEM_ERR_CONTRACT, NXMEM_REASON_TOTAL_TOO_LARGE, 16, 3 * G, G, 0};
-  nx_assert_refused(commit(&s, 2, &outcome, &error), &error, want);
+  nx_assert_refused(nx_group_commit(&s, 2, &outcome, &error), &error, want);
   assert_int_equal(outcome, NXMEM_GROUP_PRIVATE);
   assert_int_equal(nx_counts(s.stage.host).live_allocations, 3);
   for (int i = 2; i < MEMBERS; i++) nx_must_release(s.stage.allocator, s.members[i]);
   nx_must_release(s.stage.allocator, large);
-  strike(&s);
+  nx_group_strike(&s);
 }
 
 /* ---- Lists that are not good ------------------------------------------------------------------------------------- */
 
-static void assert_untouched(scene *s, nxmem_group_outcome outcome) {
+static void assert_untouched(nx_group *s, nxmem_group_outcome outcome) {
   assert_int_equal(outcome, NXMEM_GROUP_PRIVATE);
   assert_int_equal(nx_play_calls(NX_PLAY_SHARE), 0);
   assert_int_equal(nx_play_calls(NX_PLAY_RELEASE), 0);
@@ -217,28 +181,28 @@ typedef struct list_row {
   const char *name;
   nx_modes modes;
   nxmem_result want;
-  void (*arrange)(scene *s, nxmem_allocation *last); /* changes the last one named */
+  void (*arrange)(nx_group *s, nxmem_allocation *last); /* changes the last one named */
 } list_row;
 
 static nxmem_allocator sibling;
 static nxmem_allocation sibling_block;
 
-static void named_twice(scene *s, nxmem_allocation *last) { *last = s->members[0]; }
-static void of_sibling(scene *s, nxmem_allocation *last) {
+static void named_twice(nx_group *s, nxmem_allocation *last) { *last = s->members[0]; }
+static void of_sibling(nx_group *s, nxmem_allocation *last) {
   sibling = nx_must_open_mechanism(s->stage.plugin, "puppet");
   *last = sibling_block = nx_must_reserve(sibling, 8 * G, 1);
   nxmem_host_counts counts = nx_counts(s->stage.host);
   assert_int_equal(counts.live_allocations, MEMBERS + 1);
 }
-static void of_nobody(scene *s, nxmem_allocation *last) {
+static void of_nobody(nx_group *s, nxmem_allocation *last) {
   (void)s;
   last->id += 0x100000000ull;
 }
-static void other_address(scene *s, nxmem_allocation *last) {
+static void other_address(nx_group *s, nxmem_allocation *last) {
   (void)s;
   last->ptr = (uint8_t *)last->ptr + 1;
 }
-static void nothing(scene *s, nxmem_allocation *last) {
+static void nothing(nx_group *s, nxmem_allocation *last) {
   (void)s;
   *last = (nxmem_allocation){0, NULL};
 }
@@ -254,7 +218,7 @@ static const list_row list_rows[] = {
 static void test_list(void **state) {
   const nx_case *c = *state;
   const list_row *row = c->row;
-  scene s = set(c);
+  nx_group s = nx_group_set(c);
   nxmem_allocation named[MEMBERS];
   memcpy(named, s.members, sizeof named);
   sibling.id = 0;
@@ -269,7 +233,7 @@ static void test_list(void **state) {
   }
   assert_untouched(&s, outcome);
   for (int i = 0; i < MEMBERS; i++) nx_must_release(s.stage.allocator, s.members[i]);
-  strike(&s);
+  nx_group_strike(&s);
 }
 
 typedef struct offset_row {
@@ -289,7 +253,7 @@ static const offset_row offset_rows[] = {
 static void test_offset(void **state) {
   const nx_case *c = *state;
   const offset_row *row = c->row;
-  scene s = set(c);
+  nx_group s = nx_group_set(c);
   nxmem_group_outcome outcome = NXMEM_GROUP_QUARANTINED;
   nxmem_error error = nx_blank_error();
   const nx_refusal want = {NXMEM_ERR_INVALID_ARGUMENT, row->reason, row->field, row->found, row->needed, 0};
@@ -297,12 +261,12 @@ static void test_offset(void **state) {
   assert_untouched(&s, outcome);
   assert_int_equal(nxmem_prefix_commit(s.prefix, s.members, 1, 5 * G + 5, &outcome, NULL), NXMEM_OK); /* just inside */
   for (int i = 0; i < MEMBERS; i++) nx_must_release(s.stage.allocator, s.members[i]);
-  strike(&s);
+  nx_group_strike(&s);
 }
 
 static void test_arguments(void **state) {
   const nx_case *c = *state;
-  scene s = set(c);
+  nx_group s = nx_group_set(c);
   nxmem_group_outcome outcome = NXMEM_GROUP_PRIVATE;
   nxmem_error error = nx_blank_error();
   nx_assert_code(nxmem_prefix_commit(s.prefix, NULL, 1, 0, &outcome, &error), &error, NXMEM_ERR_INVALID_ARGUMENT);
@@ -313,29 +277,29 @@ static void test_arguments(void **state) {
   nx_assert_code(nxmem_prefix_commit(stranger, s.members, 1, 0, &outcome, &error), &error, NXMEM_ERR_STALE_HANDLE);
   assert_untouched(&s, outcome);
   for (int i = 0; i < MEMBERS; i++) nx_must_release(s.stage.allocator, s.members[i]);
-  strike(&s);
+  nx_group_strike(&s);
 }
 
 static void test_no_slot(void **state) {
   const nx_case *c = *state;
   nx_play_reset();
   puppet.sharing.commit_shared_prefix = NULL;
-  scene s;
+  nx_group s;
   s.stage = nx_stage_set(c->mode);
   assert_int_equal(nxmem_prefix_create(s.stage.allocator, BYTES, &s.prefix, NULL), NXMEM_OK);
   s.members[0] = nx_must_reserve(s.stage.allocator, 8 * G, 1);
   nxmem_group_outcome outcome = NXMEM_GROUP_QUARANTINED;
   nxmem_error error = nx_blank_error();
-  nx_assert_code(commit(&s, 1, &outcome, &error), &error, NXMEM_ERR_UNSUPPORTED_CAPABILITY);
+  nx_assert_code(nx_group_commit(&s, 1, &outcome, &error), &error, NXMEM_ERR_UNSUPPORTED_CAPABILITY);
   assert_non_null(strstr(error.message, "shared_mapping.commit_shared_prefix"));
   assert_int_equal(outcome, NXMEM_GROUP_PRIVATE);
   nx_must_release(s.stage.allocator, s.members[0]);
-  strike(&s);
+  nx_group_strike(&s);
 }
 
 /* ---- From inside a commit ---------------------------------------------------------------------------------------- */
 
-static scene *scene_inside;
+static nx_group *scene_inside;
 static nxmem_result results_inside[4];
 
 static void use_inside(nx_play_slot slot) {
@@ -346,25 +310,25 @@ static void use_inside(nx_play_slot slot) {
   const nxmem_allocation last = scene_inside->members[MEMBERS - 1];
   results_inside[0] = nxmem_release(a, last, NULL, NULL);
   results_inside[1] = nxmem_commit(a, last, (NxmemByteRange){0, G}, NULL);
-  results_inside[2] = commit(scene_inside, MEMBERS, &outcome, NULL);
+  results_inside[2] = nx_group_commit(scene_inside, MEMBERS, &outcome, NULL);
   results_inside[3] = nxmem_prefix_release(scene_inside->prefix, NULL);
 }
 
 /* All of the group is the commit's alone, from the first to the last; the prefix itself may lose its last reference. */
 static void test_inside(void **state) {
   const nx_case *c = *state;
-  scene s = set(c);
+  nx_group s = nx_group_set(c);
   assert_int_equal(nxmem_prefix_retain(s.prefix, NULL), NXMEM_OK);
   scene_inside = &s;
   play.inside = use_inside;
   nxmem_group_outcome outcome = NXMEM_GROUP_QUARANTINED;
-  assert_int_equal(commit(&s, MEMBERS, &outcome, NULL), NXMEM_OK);
+  assert_int_equal(nx_group_commit(&s, MEMBERS, &outcome, NULL), NXMEM_OK);
   assert_int_equal(outcome, NXMEM_GROUP_SHARED);
   for (int i = 0; i < 3; i++) assert_int_equal(results_inside[i], NXMEM_ERR_BUSY);
   assert_int_equal(results_inside[3], NXMEM_OK);
   assert_int_equal(nx_play_calls(NX_PLAY_SHARE), MEMBERS);
   for (int i = 0; i < MEMBERS; i++) nx_must_release(s.stage.allocator, s.members[i]);
-  strike(&s);
+  nx_group_strike(&s);
 }
 
 #define ONE(name, test) static const nx_row_head name##_rows[] = {{test, NX_BOTH_MODES}}

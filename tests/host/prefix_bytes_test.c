@@ -8,43 +8,7 @@
 #include <semaphore.h>
 #include <unistd.h>
 
-#include "puppet_backing.h"
-
-#define G NX_PLAY_GRANULE
-enum { BYTES = 3 * NX_PLAY_GRANULE - 5, MEMBERS = 4 };
-
-/* A stage with a prefix and a group of reserved allocations, each with its first granule committed. */
-typedef struct scene {
-  nx_stage stage;
-  nxmem_prefix prefix;
-  nxmem_allocation members[MEMBERS];
-} scene;
-
-static scene set(const nx_case *c) {
-  scene s;
-  nx_play_reset();
-  s.stage = nx_stage_set(c->mode);
-  assert_int_equal(nxmem_prefix_create(s.stage.allocator, BYTES, &s.prefix, NULL), NXMEM_OK);
-  for (int i = 0; i < MEMBERS; i++) s.members[i] = nx_must_reserve(s.stage.allocator, 8 * G, 1);
-  return s;
-}
-
-static uint64_t owned(nxmem_allocator allocator) {
-  nxmem_allocator_info info;
-  assert_int_equal(nxmem_allocator_get_info(allocator, &info, NULL), NXMEM_OK);
-  return info.owned_bytes;
-}
-
-/* No member is live any more: with the prefix its own bytes go. */
-static void strike(scene *s) {
-  assert_int_equal(nxmem_prefix_release(s->prefix, NULL), NXMEM_OK);
-  assert_int_equal(owned(s->stage.allocator), 0);
-  nx_stage_strike(&s->stage);
-}
-
-static nxmem_result commit(scene *s, uint32_t count, nxmem_group_outcome *outcome, nxmem_error *error) {
-  return nxmem_prefix_commit(s->prefix, s->members, count, 2 * G, outcome, error);
-}
+#include "prefix_group.h"
 
 /* ---- Charged once ------------------------------------------------------------------------------------------------ */
 
@@ -56,45 +20,45 @@ static void own_again(NxmemSharedPrefixCommitInfo *i) { i->additional_owned_byte
  */
 static void test_once(void **state) {
   const nx_case *c = *state;
-  scene s = set(c);
+  nx_group s = nx_group_set(c);
   play.share_fails_at = 2;
   play.share_code = NXMEM_STATUS_OUT_OF_MEMORY;
   nxmem_group_outcome outcome;
-  assert_int_equal(commit(&s, 2, &outcome, NULL), NXMEM_ERR_PLUGIN);
+  assert_int_equal(nx_group_commit(&s, 2, &outcome, NULL), NXMEM_ERR_PLUGIN);
   assert_int_equal(outcome, NXMEM_GROUP_PRIVATE);
   play.spoil_info = own_again;
   for (uint64_t number = 3; number < 5; number++) {
     play.info_spoilt_at = number;
     assert_int_equal(nxmem_prefix_commit(s.prefix, &s.members[number - 1], 1, 2 * G, &outcome, NULL), NXMEM_OK);
-    assert_int_equal(owned(s.stage.allocator), 3 * G + 3 * G);
+    assert_int_equal(nx_owned(s.stage.allocator), 3 * G + 3 * G);
     assert_int_equal(nx_counts(s.stage.host).contract_violations, number - 3);
   }
   for (int i = 1; i < MEMBERS; i++) nx_must_release(s.stage.allocator, s.members[i]);
-  strike(&s);
+  nx_group_strike(&s);
 }
 
 /* Whoever was charged first goes first, and the prefix before its mappings: the bytes stay until the last of all is gone. */
 static void test_outlives(void **state) {
   const nx_case *c = *state;
-  scene s = set(c);
+  nx_group s = nx_group_set(c);
   nxmem_group_outcome outcome;
-  assert_int_equal(commit(&s, 3, &outcome, NULL), NXMEM_OK);
+  assert_int_equal(nx_group_commit(&s, 3, &outcome, NULL), NXMEM_OK);
   assert_int_equal(nxmem_prefix_commit(s.prefix, &s.members[1], 1, 5 * G, &outcome, NULL), NXMEM_OK); /* twice in one */
   assert_int_equal(nxmem_prefix_release(s.prefix, NULL), NXMEM_OK);
   for (uint64_t i = 0; i < MEMBERS; i++) {
-    assert_int_equal(owned(s.stage.allocator), (MEMBERS - i) * G + (i < 3 ? 3 * G : 0));
+    assert_int_equal(nx_owned(s.stage.allocator), (MEMBERS - i) * G + (i < 3 ? 3 * G : 0));
     nx_must_release(s.stage.allocator, s.members[i]);
   }
-  assert_int_equal(owned(s.stage.allocator), 0);
+  assert_int_equal(nx_owned(s.stage.allocator), 0);
   nx_stage_strike(&s.stage);
 }
 
 /* What is quarantined may map the prefix for ever: its bytes stay, with the module in the end. */
 static void test_kept(void **state) {
   const nx_case *c = *state;
-  scene s = set(c);
+  nx_group s = nx_group_set(c);
   nxmem_group_outcome outcome;
-  assert_int_equal(commit(&s, 2, &outcome, NULL), NXMEM_OK);
+  assert_int_equal(nx_group_commit(&s, 2, &outcome, NULL), NXMEM_OK);
   play.release_code = NXMEM_STATUS_RELEASE_QUARANTINED;
   assert_int_equal(nxmem_release(s.stage.allocator, s.members[1], NULL, NULL), NXMEM_ERR_QUARANTINED);
   play.release_code = NXMEM_STATUS_OK;
@@ -102,7 +66,7 @@ static void test_kept(void **state) {
   nx_must_release(s.stage.allocator, s.members[0]);
   for (int i = 2; i < MEMBERS; i++) nx_must_release(s.stage.allocator, s.members[i]);
   assert_int_equal(nxmem_prefix_release(s.prefix, NULL), NXMEM_OK);
-  assert_int_equal(owned(s.stage.allocator), G + 3 * G);
+  assert_int_equal(nx_owned(s.stage.allocator), G + 3 * G);
   nx_must_close(s.stage.allocator);
   assert_int_equal(nx_counts(s.stage.host).owned_bytes, G + 3 * G);
   nx_force_leak(s.stage.host, s.stage.plugin, s.stage.path);
@@ -112,13 +76,13 @@ static void test_kept(void **state) {
 /* The same of a prefix that the plugin keeps. */
 static void test_kept_prefix(void **state) {
   const nx_case *c = *state;
-  scene s = set(c);
+  nx_group s = nx_group_set(c);
   nxmem_group_outcome outcome;
-  assert_int_equal(commit(&s, 1, &outcome, NULL), NXMEM_OK);
+  assert_int_equal(nx_group_commit(&s, 1, &outcome, NULL), NXMEM_OK);
   play.release_prefix_code = NXMEM_STATUS_RELEASE_QUARANTINED;
   assert_int_equal(nxmem_prefix_release(s.prefix, NULL), NXMEM_ERR_QUARANTINED);
   for (int i = 0; i < MEMBERS; i++) nx_must_release(s.stage.allocator, s.members[i]);
-  assert_int_equal(owned(s.stage.allocator), 3 * G);
+  assert_int_equal(nx_owned(s.stage.allocator), 3 * G);
   nx_must_close(s.stage.allocator);
   assert_int_equal(nx_counts(s.stage.host).owned_bytes, 3 * G);
   nx_force_leak(s.stage.host, s.stage.plugin, s.stage.path);
@@ -127,7 +91,7 @@ static void test_kept_prefix(void **state) {
 
 /* ---- Two groups at once ------------------------------------------------------------------------------------------ */
 
-static scene *scene_of_two;
+static nx_group *scene_of_two;
 static sem_t blocked, unblock;
 static nxmem_result first_result;
 
@@ -140,7 +104,7 @@ static void block_second(nx_play_slot slot) {
 }
 
 static void *commit_first(void *outcome) {
-  first_result = commit(scene_of_two, 2, outcome, NULL);
+  first_result = nx_group_commit(scene_of_two, 2, outcome, NULL);
   return NULL;
 }
 
@@ -163,7 +127,7 @@ static const two_row two_rows[] = {
 static void test_two(void **state) {
   const nx_case *c = *state;
   const two_row *row = c->row;
-  scene s = set(c);
+  nx_group s = nx_group_set(c);
   scene_of_two = &s;
   sem_init(&blocked, 0, 0);
   sem_init(&unblock, 0, 0);
@@ -189,10 +153,10 @@ static void test_two(void **state) {
   assert_int_equal(nx_counts(s.stage.host).contract_violations, row->reports_again);
 
   /* The second group's allocation maps the prefix still: its bytes are somebody's, once. */
-  assert_int_equal(owned(s.stage.allocator), (uint64_t)(MEMBERS - row->gone) * G + 3 * G);
+  assert_int_equal(nx_owned(s.stage.allocator), (uint64_t)(MEMBERS - row->gone) * G + 3 * G);
   for (int i = row->gone; i < MEMBERS; i++) nx_must_release(s.stage.allocator, s.members[i]);
-  assert_int_equal(owned(s.stage.allocator), 3 * G);
-  strike(&s);
+  assert_int_equal(nx_owned(s.stage.allocator), 3 * G);
+  nx_group_strike(&s);
   sem_destroy(&blocked);
   sem_destroy(&unblock);
 }
