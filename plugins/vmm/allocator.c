@@ -83,8 +83,7 @@ static uint32_t release(nx_engine *engine, const NxmemAllocation *allocation, nx
   nx_block *block = NULL;
   *out = (nx_undone){0};
   pthread_mutex_lock(&engine->lock);
-  uint32_t status = nx_find_block_locked(engine, allocation, &block);
-  if (status == NXMEM_STATUS_OK && block->state == NX_BLOCK_QUEUED) status = NXMEM_STATUS_BUSY;
+  uint32_t status = nx_find_live_locked(engine, allocation, &block);
   if (status == NXMEM_STATUS_OK) {
     nx_block_release_locked(engine, block, out);
     status = out->status;
@@ -101,7 +100,7 @@ NxmemStatus nx_slot_deallocate(void *ctx, const NxmemAllocation *allocation, uin
   if (nx_failed(checked)) return nx_refused(checked);
   const uint32_t status = release(ctx, allocation, &undone);
   if (status == NXMEM_STATUS_OK || status == NXMEM_STATUS_RELEASE_QUARANTINED) *unmapped_bytes_out = undone.unmapped;
-  return status == NXMEM_STATUS_OK ? nx_ok() : nx_told_loss(ctx, status, "deallocate", &undone.loss);
+  return nx_told_loss(ctx, status, "deallocate", &undone.loss);
 }
 
 NxmemStatus nx_slot_release_allocation(void *ctx, const NxmemAllocation *allocation, NxmemReleaseOutcome *outcome_out) {

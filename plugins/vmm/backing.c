@@ -70,16 +70,11 @@ static const char *why_commit(uint32_t status) {
   return why(status, "commit", "commit: a shared prefix is mapped in the range");
 }
 
-static uint32_t find_live(const nx_engine *engine, const NxmemAllocation *allocation, nx_block **out) {
-  const uint32_t status = nx_find_block_locked(engine, allocation, out);
-  return status == NXMEM_STATUS_OK && (*out)->state == NX_BLOCK_QUEUED ? (uint32_t)NXMEM_STATUS_BUSY : status;
-}
-
 static uint32_t commit_once(nx_engine *engine, const NxmemRangeRequest *request, nx_loss *loss) {
   nx_block *block = NULL;
   *loss = (nx_loss){0u, 0u};
   pthread_mutex_lock(&engine->lock);
-  uint32_t status = find_live(engine, &request->allocation, &block);
+  uint32_t status = nx_find_live_locked(engine, &request->allocation, &block);
   if (status == NXMEM_STATUS_OK && (nx_device_is_lost(&engine->device) || engine->device.shut_down))
     status = NXMEM_STATUS_DEVICE_ERROR;
   if (status == NXMEM_STATUS_OK) status = nx_block_commit_locked(engine, block, request->range, loss);
@@ -119,7 +114,7 @@ static NxmemStatus decommit_range(void *ctx, const NxmemRangeRequest *request, u
   checked = nx_check_range_request(ctx, request);
   if (nx_failed(checked)) return nx_refused(checked);
   pthread_mutex_lock(&engine->lock);
-  uint32_t status = find_live(engine, &request->allocation, &block);
+  uint32_t status = nx_find_live_locked(engine, &request->allocation, &block);
   if (status == NXMEM_STATUS_OK) status = nx_block_decommit_locked(engine, block, request->range, &undone);
   pthread_mutex_unlock(&engine->lock);
   if (status == NXMEM_STATUS_OK || status == NXMEM_STATUS_RELEASE_QUARANTINED) *unmapped_out = undone.unmapped;

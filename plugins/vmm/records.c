@@ -97,6 +97,11 @@ uint32_t nx_find_block_locked(const nx_engine *engine, const NxmemAllocation *al
   return NXMEM_STATUS_OK;
 }
 
+uint32_t nx_find_live_locked(const nx_engine *engine, const NxmemAllocation *allocation, nx_block **out) {
+  const uint32_t status = nx_find_block_locked(engine, allocation, out);
+  return status == NXMEM_STATUS_OK && (*out)->state == NX_BLOCK_QUEUED ? (uint32_t)NXMEM_STATUS_BUSY : status;
+}
+
 void nx_outcome_fill(NxmemReleaseOutcome *outcome, uint64_t allocation_bytes, const nx_undone *undone) {
   memset(outcome, 0, sizeof *outcome);
   outcome->struct_size = NX_OUTCOME_BYTES;

@@ -51,6 +51,8 @@ nx_said nx_check_allocation(const nx_engine *engine, const NxmemAllocation *allo
 
 /* The block that an allocation names, number by number: 0 and *out, or why not. */
 uint32_t nx_find_block_locked(const nx_engine *engine, const NxmemAllocation *allocation, nx_block **out);
+/* The same; BUSY where its release is queued. */
+uint32_t nx_find_live_locked(const nx_engine *engine, const NxmemAllocation *allocation, nx_block **out);
 
 /* No lock held: pools on the device are emptied and the host is asked for memory. */
 void nx_relieve(nx_engine *engine, uint64_t bytes);

@@ -121,8 +121,7 @@ static uint32_t commit_found(nx_engine *engine, const NxmemSharedPrefixCommitReq
                              NxmemSharedPrefixCommitInfo *info, nx_loss *loss) {
   nx_block *block = NULL;
   uint64_t mapped = 0u;
-  uint32_t status = nx_find_block_locked(engine, &request->allocation, &block);
-  if (status == NXMEM_STATUS_OK && block->state == NX_BLOCK_QUEUED) status = NXMEM_STATUS_BUSY;
+  uint32_t status = nx_find_live_locked(engine, &request->allocation, &block);
   if (status == NXMEM_STATUS_OK)
     status = nx_prefix_commit_locked(engine, prefix, block, request->byte_offset, &mapped, loss);
   if (status != NXMEM_STATUS_OK) return status;
