@@ -208,6 +208,16 @@ const char *nxmem_reason_text(uint32_t reason) {
       return "more references than can be counted";
     case NXMEM_REASON_NO_REFERENCE:
       return "there is no reference to give back";
+    case NXMEM_REASON_OVER_BUDGET:
+      return "more than the authority's budget leaves";
+    case NXMEM_REASON_OVER_SLICE:
+      return "more than the authority's delegated slice leaves";
+    case NXMEM_REASON_OVER_PROCESS_LIMIT:
+      return "more than the process limit of the tier leaves";
+    case NXMEM_REASON_SLICE_TOO_SMALL:
+      return "the slice is smaller than what is taken already";
+    case NXMEM_REASON_ALREADY_DELEGATED:
+      return "a slice is delegated once";
     case NXMEM_REASON_UNREADABLE:
       return "memory cannot be read that far";
     default:

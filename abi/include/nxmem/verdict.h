@@ -154,7 +154,14 @@ typedef enum nxmem_reason {
   NXMEM_REASON_MAPPED = 135, /* found: how it is mapped */
   NXMEM_REASON_NOT_MAPPED = 136,
   NXMEM_REASON_TOO_MANY_REFERENCES = 137, /* found: references; needed: at most */
-  NXMEM_REASON_NO_REFERENCE = 138         /* there is none to drop, or it was never taken */
+  NXMEM_REASON_NO_REFERENCE = 138,        /* there is none to drop, or it was never taken */
+
+  /* quota.h. field: an nxmem_quota_axis; found: bytes asked for; needed: at most, what is left */
+  NXMEM_REASON_OVER_BUDGET = 140,        /* of the authority */
+  NXMEM_REASON_OVER_SLICE = 141,         /* of the process limit, as it was delegated */
+  NXMEM_REASON_OVER_PROCESS_LIMIT = 142, /* of the tier */
+  NXMEM_REASON_SLICE_TOO_SMALL = 143,    /* found: the slice; needed: at least, what is taken already */
+  NXMEM_REASON_ALREADY_DELEGATED = 144
 } nxmem_reason;
 
 typedef struct nxmem_verdict {
