@@ -2,10 +2,11 @@
 """The planted faults, one by one.
 
     apply.py list            print "NAME TARGET FILE", one fault a line
-    apply.py check           print TAP: does each fault's line stand where it is to be planted, once?
+    apply.py check           print TAP: does each fault's line stand where it is to be planted, once, with its canary?
     apply.py apply NAME DIR  plant it in the copy at DIR, with its canary; fails unless its line stands there exactly once
 
-A fault with `when` has a canary: it says that its place was reached, and whether the fault makes a difference there.
+A fault's canary says that its place was reached, and whether the fault makes a difference there (`when`). It stands before
+the fault's line or, where that is the middle of a statement, before the line `at`.
 """
 import configparser
 import pathlib
@@ -26,39 +27,68 @@ def is_statement(text):
     return re.sub(r"\s*/\*.*?\*/\s*$", "", text).endswith(";")
 
 
-def planted(text, fault):
-    """The file with the fault: a whole statement becomes a block, before the head of one comes the canary."""
-    put = fault["put"]
-    if "when" not in fault:
-        return text.replace(fault["find"], put)
+def with_canary(text, fault):
+    """A whole statement becomes a block; before the head of one comes the canary."""
     canary = f"(void)nxmem_fuzz_canary({fault['when']});"
-    if is_statement(fault["find"]):
-        text = text.replace(fault["find"], f"{{ {canary} {put} }}")
-    else:
-        text = text.replace(fault["find"], f"{canary} {put}")
-    end = text.index("*/") + 2  # of the comment that the file opens with
-    return f"{text[:end]}\n{CANARY}{text[end:]}"
+    put, start = fault["put"], text.index(fault["find"])
+    if "at" not in fault and is_statement(fault["find"]):
+        put = f"{{ {canary} {put} }}"
+    elif "at" not in fault:
+        put = f"{canary} {put}"
+    planted_there = text[:start] + put + text[start + len(fault["find"]):]
+    if "at" in fault:
+        place = text.index(fault["at"])
+        planted_there = f"{planted_there[:place]}{canary} {planted_there[place:]}"
+    end = planted_there.index("*/") + 2  # of the comment that the file opens with
+    return f"{planted_there[:end]}\n{CANARY}{planted_there[end:]}"
 
 
-def times_there(fault, tree):
-    return (pathlib.Path(tree) / fault["file"]).read_text().count(fault["find"])
+def planted(text, fault, canary=True):
+    """The file with the fault; provers and translators take it without the canary."""
+    if canary and "when" in fault:
+        return with_canary(text, fault)
+    return text.replace(fault["find"], fault["put"])
+
+
+def wrong_place(fault, tree):
+    """"" or why the fault cannot be planted."""
+    path = pathlib.Path(tree) / fault["file"]
+    if not path.is_file():
+        return f"there is no {fault['file']}"
+    text = path.read_text()
+    for key in ("find", "at"):
+        if key in fault and text.count(fault[key]) != 1:
+            return f"its line stands {text.count(fault[key])} times in {fault['file']}, not once: {fault[key]}"
+    if "at" in fault and text.index(fault["at"]) > text.index(fault["find"]):
+        return "`at` stands behind its line"
+    return ""
 
 
 def apply(fault, tree):
+    problem = wrong_place(fault, tree)
+    if problem:
+        sys.exit(f"{fault.name}: {problem}")
     path = pathlib.Path(tree) / fault["file"]
-    count = times_there(fault, tree)
-    if count != 1:
-        sys.exit(f"{fault.name}: its line stands {count} times in {fault['file']}, not once: {fault['find']}")
     path.write_text(planted(path.read_text(), fault))
+
+
+def wrong_entry(fault):
+    if "when" not in fault:
+        return "it has no canary: `when`"
+    if not (ROOT / "fuzz" / "targets" / f"{fault['target']}.c").is_file():
+        return f"there is no target {fault['target']}"
+    return wrong_place(fault, ROOT)
 
 
 def check(faults):
     print(f"1..{len(faults.sections())}")
     failed = 0
     for number, name in enumerate(faults.sections(), 1):
-        count = times_there(faults[name], ROOT)
-        failed += count != 1
-        print(f"{'ok' if count == 1 else 'not ok'} {number} - {name} stands once in {faults[name]['file']}")
+        problem = wrong_entry(faults[name])
+        failed += bool(problem)
+        print(f"{'not ok' if problem else 'ok'} {number} - {name} stands once in {faults[name]['file']}")
+        if problem:
+            print(f"# {problem}")
     return 1 if failed else 0
 
 

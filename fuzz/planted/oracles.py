@@ -1,0 +1,88 @@
+"""Has every oracle been seen to speak? Each place in the harness that fails an input, and the planted fault that made it do so."""
+import glob
+import os
+import re
+
+FOLDERS = ("targets", "targets/core", "oracle", "life", "vmm", "support")
+# name -> which argument is the oracle, which one what it says; one that is a literal is known here, the others are their caller's.
+CALLS = re.compile(r"\b(fuzz_fail|fuzz_same_verdict|fuzz_same_bytes|fuzz_same_number|life_fail|life_expect|life_same_result|same)\(")
+LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
+ONE_ORACLE = {"life_fail": "life", "life_expect": "life", "life_same_result": "life", "same": "life"}
+
+
+def arguments_of(text, start):
+    """The arguments of the call whose parenthesis opens at `start`; none in the definition of the function itself."""
+    depth, begin, found, at = 0, start + 1, [], start
+    while at < len(text):
+        letter = text[at]
+        if letter == '"':
+            at = LITERAL.match(text, at).end()
+            continue
+        if letter in "([{":
+            depth += 1
+        elif letter in ")]}":
+            depth -= 1
+            if depth == 0:
+                return [*found, text[begin:at].strip()]
+        elif letter == "," and depth == 1:
+            found.append(text[begin:at].strip())
+            begin = at + 1
+        at += 1
+    return found
+
+
+def literal(text):
+    found = LITERAL.match(text)
+    return found.group(1) if found else None
+
+
+def sites(root):
+    """{"file:line", "says": how its line begins}; a place whose words come from its caller is known by the caller."""
+    found = []
+    for folder in FOLDERS:
+        for path in sorted(glob.glob(f"{root}/fuzz/{folder}/*.c")):
+            with open(path, encoding="utf-8") as file:
+                text = file.read()
+            for call in CALLS.finditer(text):
+                says = words_of(call.group(1), arguments_of(text, call.end() - 1))
+                if says:
+                    line = text.count("\n", 0, call.start()) + 1
+                    found.append({"where": f"{os.path.relpath(path, root)}:{line}", "says": says})
+    return found
+
+
+def words_of(function, arguments):
+    """How the line begins that this place prints; "" where that is not known here, or where it is no oracle."""
+    if function in ONE_ORACLE:
+        what = next((word for word in map(literal, arguments) if word), None)
+        return f"ORACLE {ONE_ORACLE[function]}: {what}" if what else ""
+    oracle = literal(arguments[0])
+    if oracle is None or oracle == "harness":
+        return ""
+    if function != "fuzz_fail":
+        return f"ORACLE {oracle}: "
+    return f"ORACLE {oracle}: {re.split('%', literal(arguments[1]) or '')[0]}"
+
+
+def alarms(record):
+    """(fault, what was said)"""
+    for name, entry in record.data["faults"].items():
+        for answer in entry["layers"].values():
+            for said in answer.get("alarms", []):
+                yield name, said
+
+
+def show(root, record):
+    """Prints the table and what is left; 1 where a place never spoke."""
+    said, silent = list(alarms(record)), 0
+    found = sites(root)
+    for site in found:
+        by = sorted({name for name, words in said if words.startswith(site["says"])})
+        silent += not by
+        print(f"{site['where']:<36} {site['says'][7:67]:<60} {', '.join(by[:3]) + (f' and {len(by) - 3} more' if len(by) > 3 else '') if by else 'NEVER'}")
+    known = tuple(site["says"] for site in found)
+    others = sorted({re.sub(r"0x[0-9a-f]+|\d+", "N", words)[:80] for _, words in said if not words.startswith(known)})
+    for words in others:
+        print(f"beside the oracles: {words}")
+    print(f"oracles: {len(found) - silent}/{len(found)} places have spoken")
+    return int(bool(silent))
