@@ -1,0 +1,198 @@
+"""The campaign itself: lanes of slices until the time is over, and triage, tidying and exchange behind each slice."""
+import contextlib
+import dataclasses
+import fcntl
+import json
+import time
+
+from . import report
+from .corpus import Corpus
+from .engines import CREWS
+from .places import Places
+from .processes import CouldNotRun, Interrupted, Processes
+from .programs import Programs
+from .triage import Triage
+
+
+@dataclasses.dataclass
+class Context:
+    places: Places
+    processes: Processes
+    builds: Programs
+    triage: Triage
+    sync: object = None  # the folder exchanged with other machines
+    machine: str = ""
+
+
+@dataclasses.dataclass
+class Slice:
+    lane: object
+    unit: object
+    crew: object
+    began: float
+    until: float
+
+
+class Campaign:
+    def __init__(self, context, schedule, seconds, name):
+        self.context, self.schedule, self.seconds, self.name = context, schedule, seconds, name
+        self.slices = []
+        self.rows = {}  # by unit
+        self.walls = {}  # by target: seconds in which it ran
+        self.deadline = 0.0
+        self.began = 0.0
+        self.next_line = 0.0
+        self.looked = 0.0
+        context.processes.tick = self.tick
+
+    # ---- Time ----------------------------------------------------------------------------------------------------
+
+    def run(self):
+        """Until the time is over or somebody ends it; building does not count."""
+        with contextlib.ExitStack() as locks:
+            self._take_targets(locks)
+            with contextlib.suppress(Interrupted):
+                self._prepare_programs()
+                self.began = self.looked = time.monotonic()
+                self.deadline = self.began + self.seconds
+                self._loop()
+            self._finish_all()
+
+    def _take_targets(self, locks):
+        """Two campaigns on one target would overwrite each other's folders."""
+        for target in sorted({unit.target for unit in self.schedule.given}):
+            path = self.context.places.lock(target)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            lock = locks.enter_context(open(path, "w", encoding="utf-8"))
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise CouldNotRun(f"another campaign runs {target} in {self.context.places.build}") from None
+
+    def _prepare_programs(self):
+        """All of them once, before the time counts."""
+        engines = {unit.engine for unit in self.schedule.given}
+        for engine in sorted(engines):
+            self.context.builds.require(engine)
+        jobs = max(lane.jobs for lane in self.schedule.lanes)
+        for unit in self.schedule.given:
+            CREWS[unit.engine](self.context, unit.target, jobs).build()
+
+    def _loop(self):
+        while time.monotonic() < self.deadline and not self.context.processes.interrupted:
+            self._fill_lanes()
+            if not self.slices:
+                return
+            self.context.processes.pause()
+            for one in [s for s in self.slices if s.until <= time.monotonic() or not s.crew.running]:
+                self._finish(one)
+
+    def _fill_lanes(self):
+        busy = [one.lane for one in self.slices]
+        for lane in self.schedule.lanes:
+            left = self.deadline - time.monotonic()
+            if any(lane is other for other in busy) or left < 1:
+                continue
+            unit = self.schedule.next(lane)
+            if unit is not None:
+                self._begin(lane, unit, min(left, self.schedule.slice_seconds))
+
+    def _begin(self, lane, unit, seconds):
+        crew = CREWS[unit.engine](self.context, unit.target, lane.jobs)
+        self._exchange(crew.corpus)
+        crew.prepare()
+        now = time.monotonic()
+        self.slices.append(Slice(lane, unit, crew, now, min(now + seconds, max(self.deadline, now + 1))))
+        crew.start(self.slices[-1].until - now)
+
+    def tick(self):
+        """Looks after what runs, also while something else is waited for."""
+        now = time.monotonic()
+        for target in {one.unit.target for one in self.slices}:
+            self.walls[target] = self.walls.get(target, 0.0) + now - self.looked
+        self.looked = now
+        for one in self.slices:
+            one.crew.poll()
+        if self.slices and now >= self.next_line:
+            self.next_line = now + report.EVERY
+            report.say(self._line(now))
+
+    # ---- Behind a slice ------------------------------------------------------------------------------------------
+
+    def _finish(self, one):
+        seconds = max(time.monotonic() - one.began, 0.001)
+        one.crew.finish()
+        self.slices.remove(one)
+        self.schedule.done(one.unit, seconds * one.crew.jobs)
+        row = self.rows.setdefault(one.unit, report.Row(one.unit.target, one.unit.engine))
+        row.add(one.crew, seconds)
+        for raw in one.crew.raws.values():
+            self.context.triage.take(raw)
+        if not self.context.processes.interrupted:
+            self._tidy(one.crew)
+
+    def _tidy(self, crew):
+        if crew.corpus.wants_less():
+            program = self.context.builds.program("libfuzzer", crew.target)
+            gone = crew.corpus.minimise(program, self.context.processes, crew.start_folder)
+            report.say(f"minimised {crew.corpus.folder}: {gone} inputs went")
+        self._exchange(crew.corpus)
+
+    def _exchange(self, corpus: Corpus):
+        if self.context.sync is not None:
+            corpus.exchange(self.context.sync / "corpus", self.context.machine)
+
+    def _finish_all(self):
+        for one in list(self.slices):
+            self._finish(one)
+
+    # ---- What it says --------------------------------------------------------------------------------------------
+
+    def _live_findings(self):
+        raws = sum(len(one.crew.raws) for one in self.slices)
+        return sum(self.context.triage.count(target) for target in self._targets()) + raws
+
+    def _targets(self):
+        return list(dict.fromkeys(unit.target for unit in self.schedule.given))
+
+    def _line(self, now):
+        done = sum(row.execs for row in self.rows.values())
+        live = sum(one.crew.execs() for one in self.slices)
+        edges = [str(one.crew.measure()) for one in self.slices]
+        what = " ".join(str(one.unit) for one in self.slices)
+        return report.progress(now - self.began, self.deadline - now, what, done + live, now - self.began,
+                               "+".join(edges), self._live_findings())
+
+    def close(self, every):
+        """Prints the summary; returns the number of findings. `every`: a line a target, and one for all."""
+        targets = [target for target in self._targets() if every or any(u.target == target for u in self.rows)]
+        total = 0
+        for target in targets:
+            rows = [row for unit, row in self.rows.items() if unit.target == target]
+            for row in rows:
+                for line in report.details(row):
+                    report.say(line)
+            for line in report.finding_lines(self.context.triage, target):
+                report.say(line)
+            count = self.context.triage.count(target)
+            total += count
+            report.say(report.target_line(target, rows, count, self.walls.get(target, 0.0)))
+        if every:
+            execs = sum(row.execs for row in self.rows.values())
+            spent = max(self.looked - self.began, 0.001) if self.began else 0.0
+            report.say(f"fuzz --all: {execs} execs, {report.rate(execs, spent)}/s, {len(targets)} targets, "
+                       f"{total} findings")
+        return total
+
+    def as_json(self):
+        triage = self.context.triage
+        return {
+            "campaign": self.name, "seconds": self.seconds, "interrupted": self.context.processes.interrupted,
+            "rows": [row.as_json() for row in self.rows.values()],
+            "findings": [report.finding_json(finding) for finding in triage.findings.values()],
+            "unreproduced": [{"target": raw.target, "engine": raw.engine, "kind": raw.kind, "name": name}
+                             for (_, name), raw in triage.unreproduced.items()],
+        }
+
+    def write_json(self, path):
+        path.write_text(json.dumps(self.as_json(), indent=2) + "\n", encoding="utf-8")

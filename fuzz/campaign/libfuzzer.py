@@ -1,0 +1,111 @@
+"""libFuzzer, one process a job; and the same around the core with its contracts compiled in."""
+import re
+import time
+
+from . import programs
+from .crew import Crew
+from .places import most_bytes
+from .processes import CouldNotRun
+
+RESTARTS = 50  # of a job that finds and finds: most findings stop only the input they were found with
+INTERRUPTED = 72
+TAIL = 1 << 16
+KINDS = ("crash", "timeout", "oom", "leak")  # as the names of artifacts begin
+
+
+class LibFuzzer(Crew):
+    engine = "libfuzzer"
+
+    def __init__(self, context, target, jobs):
+        super().__init__(context, target, jobs)
+        self.artifacts = self.folder / "artifacts"
+        self.of_job = {}
+        self.restarts = {}
+        self.taken = set()
+
+    def make_folders(self):
+        self.artifacts.mkdir()
+
+    def build(self):
+        self.replayer()
+        self.program = self.context.builds.program("libfuzzer", self.target)
+
+    def environment(self, job):
+        return {**programs.environment(), "NXMEM_FUZZ_COUNTER": str(self.counter(job))}
+
+    def launch(self, job):
+        left = max(1, round(self.until - time.monotonic()))
+        dictionary = self.context.places.dictionary(self.target)
+        command = [self.program, f"-max_total_time={left}", "-entropic=0", "-print_funcs=0", "-timeout=60",
+                   f"-max_len={most_bytes(self.target)}", "-rss_limit_mb=2048", "-reload=1", "-print_final_stats=1",
+                   f"-artifact_prefix={self.artifacts}/", *([f"-dict={dictionary}"] if dictionary else []),
+                   self.corpus.folder, self.start_folder]
+        self.of_job[job] = self.processes.start(command, self.log / f"job.{job}", self.environment(job), self.folder)
+        self.running.append(self.of_job[job])
+
+    def poll(self):
+        self._take_artifacts()
+        for job, process in list(self.of_job.items()):
+            if process.poll() is None:
+                continue
+            self.running.remove(process)
+            del self.of_job[job]
+            self._ended(job, process.returncode)
+        return bool(self.running)
+
+    def _ended(self, job, code):
+        if code in (0, INTERRUPTED):
+            return
+        if not self._take_artifacts() and not self.raws:
+            raise CouldNotRun(f"{self.engine} ended with {code}:\n{self.last_words()}")
+        self.restarts[job] = self.restarts.get(job, 0) + 1
+        if self.restarts[job] < RESTARTS and self.until - time.monotonic() > 1 and not self.processes.interrupted:
+            self.launch(job)
+
+    def _take_artifacts(self):
+        """Returns how many are new. What failed is taken out of what the jobs begin with."""
+        new = [path for path in self.artifacts.iterdir() if path.name not in self.taken]
+        for path in new:
+            kind, _, name = path.name.partition("-")
+            if kind in KINDS:
+                self.keep(kind, path.read_bytes())
+                (self.start_folder / name).unlink(missing_ok=True)
+                self.corpus.drop(name)
+            self.taken.add(path.name)
+        return len(new)
+
+    def measure_edges(self):
+        most = self.best_edges
+        for path in self.log.glob("job.*"):
+            with open(path, "rb") as file:
+                file.seek(max(0, path.stat().st_size - TAIL))
+                counts = re.findall(rb" cov: (\d+) ", file.read())
+            most = max([most, *(int(count) for count in counts[-1:])])
+        return most
+
+    def collect(self):
+        self._take_artifacts()
+
+
+class Contract(LibFuzzer):
+    engine = "contract"
+
+    def build(self):
+        self.program = self.context.builds.contract()
+
+    def environment(self, job):
+        return {**programs.environment(contract=True), "NXMEM_FUZZ_COUNTER": str(self.counter(job))}
+
+    def failing(self, batch):
+        """One process as far as it comes; behind the input at which it ends, the next."""
+        while batch:
+            result = self.processes.run([self.program, "-timeout=60", *batch], 600, programs.environment(contract=True),
+                                        cwd=self.folder)
+            if result.code == 0:
+                return
+            begun = re.findall(r"^Running: (.*)$", result.text, re.MULTILINE)
+            if not begun:
+                raise CouldNotRun(f"contract_fuzz ended with {result.code}:\n{result.text[-2000:]}")
+            at = [str(path) for path in batch].index(begun[-1])
+            yield batch[at], "timeout" if result.timed_out else "crash"
+            batch = batch[at + 1:]

@@ -1,0 +1,76 @@
+"""The programs of a campaign: built when they are first needed, one builder at a time."""
+import fcntl
+import os
+import shutil
+
+from .places import ROOT
+from .processes import CouldNotRun
+
+# What a preset is for: `asan` replays alone, the `afl-` ones are the same target instrumented otherwise.
+PRESETS = ("asan", "libfuzzer", "afl", "afl-asan", "afl-cmplog")
+NEEDED = {"afl": ("afl-fuzz", "afl-clang-fast"), "contract": ("frama-c",)}
+BUILD_LIMIT = 3600
+
+# Reports name functions, and an oracle's abort tells where it stood.
+REPORTS = "handle_abort=1:symbolize=1:allocator_may_return_null=1"
+UNDEFINED = "print_stacktrace=1"
+
+
+def environment(contract=False):
+    asan = REPORTS
+    if contract:  # the translated contracts lose a few bytes of big numbers a call; the core itself allocates nothing
+        asan += ":detect_leaks=0"
+    return {"ASAN_OPTIONS": asan, "UBSAN_OPTIONS": UNDEFINED}
+
+
+class Programs:
+    def __init__(self, places, processes, say):
+        self.places, self.processes, self.say = places, processes, say
+        self.built = set()
+
+    def require(self, engine):
+        tools = ("clang", "cmake", "ninja", "llvm-symbolizer", *NEEDED.get(engine, ()))
+        missing = [tool for tool in tools if shutil.which(tool) is None]
+        if missing:
+            raise CouldNotRun(f"{missing[0]} is not installed (Debian: clang llvm libclang-rt-14-dev cmake ninja-build "
+                              "afl++ frama-c-base libgmp-dev)")
+
+    def program(self, preset, target):
+        """The program fuzz_TARGET of a preset, up to date."""
+        if (preset, target) not in self.built:
+            self._locked(preset, lambda log: self._build(preset, target, log), target)
+            self.built.add((preset, target))
+        return self.places.build / preset / "bin" / f"fuzz_{target}"
+
+    def mutator(self, target):
+        self.program("afl", target)
+        return self.places.build / "afl/bin" / f"fuzz_mutator_{target}.so"
+
+    def contract(self):
+        """The target core around the core with its contracts."""
+        out = self.places.build / "contract"
+        if ("contract", "core") not in self.built:
+            script = ROOT / "fuzz/contract/build.sh"
+            command = [script, "--root", ROOT, "--out", out, "--fuzzer", "--jobs", os.cpu_count()]
+            self._locked("contract", lambda log: self._run(command, log), "core")
+            self.built.add(("contract", "core"))
+        return out / "contract_fuzz"
+
+    def _locked(self, name, build, target):
+        self.say(f"building fuzz_{target} ({name})")
+        log = self.places.build / "fuzz" / f"build-{name}-{target}.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with open(self.places.lock(f"build-{name}"), "w", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            build(log)
+
+    def _build(self, preset, target, log):
+        folder = self.places.build / preset
+        self._run(["cmake", "--preset", preset, "-B", folder], log)
+        self._run(["cmake", "--build", folder, "--target", f"fuzz_{target}", "-j", os.cpu_count()], log)
+
+    def _run(self, command, log):
+        result = self.processes.run(command, BUILD_LIMIT, {"AFL_QUIET": "1"}, cwd=ROOT)
+        log.write_text(result.text)
+        if result.code != 0:
+            raise CouldNotRun("\n".join(result.text.splitlines()[-30:]) + f"\nthe build failed; all of it: {log}")

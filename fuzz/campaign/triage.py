@@ -1,0 +1,154 @@
+"""What becomes of an input that failed: run again alone, told from the others by its cause, made small, named, kept."""
+import dataclasses
+import pathlib
+import shutil
+import tempfile
+
+from . import programs, stub
+from .cause import Cause, cause_of
+from .corpus import put
+from .places import content_name, most_bytes
+
+ALONE = 60  # seconds that an input may take by itself; it takes milliseconds
+SHRINK = 30  # seconds spent on making one small
+MEMORY = 2048  # MiB
+
+
+@dataclasses.dataclass(frozen=True)
+class Raw:
+    """An input that failed, as an engine left it."""
+    target: str
+    engine: str
+    kind: str  # crash, timeout, oom, leak: what the engine called it
+    data: bytes
+
+
+@dataclasses.dataclass
+class Finding:
+    target: str
+    engine: str
+    cause: Cause
+    by: str  # the program that shows it: replay, libfuzzer, contract, afl
+    data: bytes
+    bytes_as_found: int
+    path: pathlib.Path = None
+    times: int = 1
+    known: bool = False  # stood in fuzz/found/ before
+
+    @property
+    def name(self):
+        return self.cause.name(self.target)
+
+
+class Triage:
+    def __init__(self, places, processes, builds, say):
+        self.places, self.processes, self.builds, self.say = places, processes, builds, say
+        self.findings = {}  # by target and key
+        self.unreproduced = {}  # by target and content: the Raw
+        self.seen = {}  # by target and content: the Finding, or None
+
+    # ---- Running one alone ---------------------------------------------------------------------------------------
+
+    def _commands(self, raw, path):
+        """The programs that may show it: the one that anybody replays with first."""
+        fuzzer = [f"-timeout={ALONE}", f"-rss_limit_mb={MEMORY}", path]
+        if raw.engine == "contract":
+            yield "contract", [self.builds.contract(), *fuzzer], None
+            return
+        yield "replay", [self.builds.program("asan", raw.target), "--in-process", path], None
+        yield "libfuzzer", [self.builds.program("libfuzzer", raw.target), *fuzzer], None
+        if raw.engine == "afl":
+            yield "afl", [self.builds.program("afl", raw.target)], path
+
+    def _alone(self, raw, data):
+        """Returns the program that shows it and the cause, or None where none does."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "input"
+            path.write_bytes(data)
+            for by, command, feed in self._commands(raw, path):
+                result = self.processes.run(command, ALONE + 30, programs.environment(raw.engine == "contract"),
+                                            cwd=folder, always=True, feed=feed)
+                if result.code != 0 or result.timed_out:
+                    return by, cause_of(result)
+        return None
+
+    # ---- One after the other -------------------------------------------------------------------------------------
+
+    def take(self, raw):
+        """Returns the finding, new or not; None where the input fails no more."""
+        place = (raw.target, content_name(raw.data))
+        if place not in self.seen:
+            self.seen[place] = self._judge(raw)
+        elif self.seen[place]:
+            self.seen[place].times += 1
+        return self.seen[place]
+
+    def _judge(self, raw):
+        shown = self._alone(raw, raw.data)
+        if shown is None:
+            self._keep_apart(raw)
+            return None
+        by, cause = shown
+        same = self.findings.get((raw.target, cause.key))
+        if same is not None:
+            same.times += 1
+            return same
+        finding = Finding(raw.target, raw.engine, cause, by, raw.data, len(raw.data))
+        self.findings[raw.target, cause.key] = finding
+        self._file(raw, finding)
+        return finding
+
+    def _file(self, raw, finding):
+        folder = self.places.found(finding.target)
+        finding.path = stub.known(folder, finding.cause.key, raw.data)
+        finding.known = finding.path is not None
+        if not finding.known:
+            finding.data = self._smaller(raw, finding)
+            finding.path = stub.write(finding, folder)
+        self.say(f"finding{' (known)' if finding.known else ''}: {finding.path.stem}: {finding.cause.line}")
+
+    def _keep_apart(self, raw):
+        folder = self.places.unreproduced(raw.target)
+        folder.mkdir(parents=True, exist_ok=True)
+        put(folder, raw.data)
+        self.unreproduced[raw.target, content_name(raw.data)] = raw
+        self.say(f"does not fail again alone: {raw.kind} of {raw.engine}, kept in "
+                 f"{folder / content_name(raw.data)}")
+
+    # ---- Small ---------------------------------------------------------------------------------------------------
+
+    def _smaller(self, raw, finding):
+        """libFuzzer's minimisation, as long as what is left fails for the same cause."""
+        if finding.cause.kind in ("timeout", "memory") or len(raw.data) < 2 or self.processes.interrupted:
+            return raw.data
+        contract = finding.by == "contract"
+        program = self.builds.contract() if contract else self.builds.program("libfuzzer", raw.target)
+        folder = pathlib.Path(tempfile.mkdtemp())
+        try:
+            (folder / "input").write_bytes(raw.data)
+            out = folder / "small"
+            self.processes.run([program, "-minimize_crash=1", f"-max_total_time={SHRINK}", "-timeout=10",
+                                f"-max_len={most_bytes(raw.target)}", f"-exact_artifact_path={out}", folder / "input"],
+                               SHRINK + 30, programs.environment(contract), cwd=folder, always=True)
+            small = out.read_bytes() if out.exists() else raw.data
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        return small if self._same(raw, small, finding) else raw.data
+
+    def _same(self, raw, small, finding):
+        if not 0 < len(small) < len(raw.data):
+            return False
+        shown = self._alone(raw, small)
+        return shown is not None and shown[0] == finding.by and shown[1].key == finding.cause.key
+
+    # ---- In all --------------------------------------------------------------------------------------------------
+
+    def of(self, target):
+        return [finding for (where, _), finding in self.findings.items() if where == target]
+
+    def apart(self, target):
+        """What failed once and not again. A time-out alone may be the machine's: listed, not counted."""
+        return [raw for (where, _), raw in self.unreproduced.items() if where == target]
+
+    def count(self, target):
+        return len(self.of(target)) + sum(raw.kind != "timeout" for raw in self.apart(target))
