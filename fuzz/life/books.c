@@ -165,8 +165,8 @@ void life_settle_share(life_allocator *a) {
   if (a->gate != GATE_HELD || a->queued != 0 || a->callbacks_running != 0) return;
   it.module.retained += a->quarantined;
   it.module.retained_bytes = plus(it.module.retained_bytes, a->quarantined_bytes);
-  it.module.retained_owned += a->owned;
-  it.module.retained_mapped += a->mapped - a->residual;
+  it.module.retained_owned = plus(it.module.retained_owned, a->owned);
+  it.module.retained_mapped = plus(it.module.retained_mapped, a->mapped - a->residual);
   a->gate = GATE_GONE;
 }
 
