@@ -5,6 +5,7 @@ import re
 import shutil
 import signal
 import subprocess
+import threading
 import time
 
 ALARM = re.compile(rb"ORACLE .*|DRIVER .*|[^\n]*runtime error: .*|SUMMARY: \w*Sanitizer: .*|==\d+==ERROR: [^\n]*"
@@ -14,8 +15,15 @@ TICK = os.sysconf("SC_CLK_TCK")
 WALL_TIMES = 30
 
 
+stopping = threading.Event()  # the whole run is to end
+
+
 class CouldNotRun(Exception):
     """What stands in the way, in one line."""
+
+
+class Stopped(Exception):
+    """Nothing was answered, for the run was ended from outside."""
 
 
 class Hunt:
@@ -67,15 +75,16 @@ def stop(process, gently):
 
 def watch(command, budget, environment, log, folder, gently=False):
     """(exit code, or None where the processor time was spent first; processor seconds)"""
+    limited = ["prlimit", f"--cpu={int(budget) + 30}", "--", *command]  # should nobody watch any more
     with open(log, "wb") as file:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, cwd=folder,
+        process = subprocess.Popen(limited, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, cwd=folder,
                                    env={**os.environ, **environment}, start_new_session=True)
     measure = group_seconds if gently else own_seconds
     until, seconds, spent = time.monotonic() + WALL_TIMES * budget + 60, 0.0, False
     try:
         while not has_ended(process.pid):
             seconds = max(seconds, measure(process.pid))
-            spent = seconds >= budget or time.monotonic() > until
+            spent = seconds >= budget or time.monotonic() > until or stopping.is_set()
             if spent:
                 break
             time.sleep(0.1)
@@ -85,6 +94,8 @@ def watch(command, budget, environment, log, folder, gently=False):
         stop(process, gently)
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
+    if stopping.is_set():
+        raise Stopped
     return None if spent else process.returncode, max(seconds, usage.ru_utime + usage.ru_stime)
 
 

@@ -19,6 +19,7 @@ import fcntl
 import hashlib
 import os
 import queue
+import signal
 import sys
 import threading
 import time
@@ -29,7 +30,7 @@ import apply as faults_of  # noqa: E402
 import layers as layers_of  # noqa: E402
 import oracles  # noqa: E402
 import record as records  # noqa: E402
-from hunt import CouldNotRun  # noqa: E402
+from hunt import CouldNotRun, Stopped, stopping  # noqa: E402
 
 ROOT = layers_of.ROOT
 FUZZERS = ("libfuzzer", "afl")
@@ -78,16 +79,16 @@ class Campaign:
         return self.key(layer, sorted(dict(fault).items()))
 
     def jobs(self):
-        """(name, what is asked, layers still to ask): first the unchanged product, a job for each target, then the faults."""
+        """(name, what is asked, layers still to ask): the faults, then the unchanged product, a job for each target."""
         open_jobs = []
-        for target in sorted({fault["target"] for fault in self.faults}):
-            waiting = [layer for layer in self.layers if layer.name in FUZZERS
-                       and not self.record.has("unchanged", target, layer.name, self.key(layer, target))]
-            open_jobs += [(target, None, waiting)] if waiting else []
         for fault in self.faults:
             waiting = [layer for layer in self.layers if layers_of.applies(layer.name, fault["file"])
                        and not self.record.has("faults", fault.name, layer.name, self.key_of(layer, fault))]
             open_jobs += [(fault.name, fault, waiting)] if waiting else []
+        for target in sorted({fault["target"] for fault in self.faults}):
+            waiting = [layer for layer in self.layers if layer.name in FUZZERS
+                       and not self.record.has("unchanged", target, layer.name, self.key(layer, target))]
+            open_jobs += [(target, None, waiting)] if waiting else []
         return open_jobs
 
     def make_copies(self, count, needed):
@@ -124,6 +125,8 @@ class Campaign:
     def row(self, name, fault, waiting):
         copy, answers = self.copies.get(), {}
         try:
+            if stopping.is_set():
+                raise Stopped
             for layer in waiting:
                 answers[layer.name] = self.ask(copy, layer, name, fault)
                 with self.guard:
@@ -244,6 +247,8 @@ def judge(options, faults, record):
 
 def main():
     options = parse()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopping.set())
     try:
         faults = chosen(options)
         if options.list:
@@ -261,6 +266,9 @@ def main():
         held.close()
         campaign.record.write_table(campaign.faults, options)
         return judge(options, faults, campaign.record)
+    except Stopped:
+        print(f"planted: interrupted; what was answered stands in {options.json}", file=sys.stderr)
+        return 3
     except ValueError as problem:
         print(f"planted: {problem}", file=sys.stderr)
         return 2
