@@ -42,7 +42,7 @@ mkdir -p "$out"
 sanitize=-fsanitize=address
 program=contract_replay
 if ((fuzzer)); then
-  sanitize=-fsanitize=address,fuzzer-no-link
+  sanitize="-fsanitize=address,fuzzer-no-link -fno-sanitize-coverage=trace-cmp"
   program=contract_fuzz
 fi
 includes=(-I"$root/abi/include" -I"$root/fuzz/support" -I"$root/fuzz/oracle" -I"$root/fuzz/targets" -I"$here")
@@ -50,7 +50,7 @@ flags=(-std=c11 -g1 -Wall -Wextra -Wpedantic -Werror "${includes[@]}")
 
 # What a translated file is made from, apart from itself.
 surroundings() {
-  cat "$root"/abi/include/*.h "$root"/abi/include/nxmem/*.h "$root"/abi/src/*.h "$here"/*.{py,sh} | sha256sum
+  cat "$root"/abi/include/*.h "$root"/abi/include/nxmem/*.h "$root"/abi/src/*.h "$here"/*.{py,sh,h} | sha256sum
 }
 
 # translated SOURCE OPTIMISATION. What was made from the same before is kept. Translated code is a machine's: of
@@ -63,7 +63,7 @@ translated() {
   rm -f "$out/$name.made"
   "$here/translate.sh" --root "$root" --source "$1" --out "$out/$name.e.c" --warnings "$out/$name.warnings" &&
     clang -Wno-everything -Werror=int-conversion -Werror=incompatible-pointer-types "$2" -g1 $sanitize \
-      -c "$out/$name.e.c" -o "$out/core_$name.o" &&
+      -std=gnu11 -I"$here" -include "$here/translated.h" -c "$out/$name.e.c" -o "$out/core_$name.o" &&
     echo "$made" >"$out/$name.made"
 }
 around=$(surroundings)
@@ -74,7 +74,7 @@ one() { # one KIND SOURCE
   local name
   name=$(basename "$2" .c)
   case $1 in
-    core) translated "$2" -O1 ;;
+    core) translated "$2" -O2 ;;
     target) plain "$root/$2" "target_$name" $sanitize -DNXMEM_CONTRACT -include "$out/wrapped.h" ;;
     support) plain "$2" "around_$name" -fsanitize=address -DNXMEM_CONTRACT ;;
   esac
@@ -82,7 +82,7 @@ one() { # one KIND SOURCE
 
 sources() {
   (cd "$root" && printf 'core %s\n' abi/src/*.c && printf 'target %s\n' fuzz/targets/core.c fuzz/targets/core/*.c)
-  printf 'support %s\n' "$root/fuzz/support/harness.c" "$root/fuzz/oracle/reference_text.c" "$here/runtime.c"
+  printf 'support %s\n' "$root/fuzz/support/harness.c" "$root/fuzz/oracle/reference_text.c" "$here/runtime.c" "$here/numbers.c"
   if ((fuzzer)); then
     printf 'support %s\n' "$root/fuzz/mains/libfuzzer_main.c"
   else

@@ -4,8 +4,10 @@
     finish.py OUT FUNCTIONS PUBLIC LOG WARNINGS
 
 FUNCTIONS are those that this file defines, PUBLIC those of the core's headers, both separated by commas. Wrappers of
-static functions become static. Calls of a public function that another file defines go to that file's wrapper. And no
-wrapper is instrumented by a sanitizer: what it reads it has asked for first, and its code is most of the file.
+static functions become static. Calls of a public function that another file defines go to that file's wrapper. No
+wrapper is instrumented, neither by a sanitizer nor for coverage: what it reads it has asked for first, its code is most
+of the file, and what is new is asked of the core, not of what checks it. And what a check would say is put together only
+where it fails: translated.h.
 
 WARNINGS gets the warnings in the translator's LOG, one a line: "FUNCTION: text", without the place, since lines move;
 and a line for each clause of a contract that no check of the wrapper names.
@@ -15,7 +17,15 @@ import re
 import sys
 
 WRAPPER = re.compile(r"[A-Za-z_][^;{}()=]*[ *]__gen_e_acsl_(\w+)\(")
-PLAIN = '__attribute__((no_sanitize("address", "undefined")))'
+# The translator's own declarations of what translated.h defines.
+DECLARATION = re.compile(r"^(?:extern )?\s*__attribute__\(\(__FC_BUILTIN__\)\)[^;{}]*?\b__(?:e_acsl|gmpz)_\w+\s*\([^;]*;", re.M)
+NUMBER = re.compile(r"^struct __e_acsl_mpz_struct \{.*?^\};", re.M | re.S)
+# A check is a record, filled in field by field, and a call with a truth value.
+PIECE = re.compile(
+    r"__e_acsl_assert_data_t\s+__gen_e_acsl_assert_data\w*\s*=\s*\{\.values = \(void \*\)0\};"
+    r"|(?P<of>__gen_e_acsl_assert_data\w*)\.(?P<field>\w+) =\s*(?P<value>\"(?:[^\"\\]|\\.)*\"|\d+);"
+    r"|__e_acsl_assert\((?P<holds>(?:[^;\"]|\"(?:[^\"\\]|\\.)*\")*?),\s*& (?P<data>__gen_e_acsl_assert_data\w*)\);")
+WHOLE = {'"all behaviors complete"': '"complete"', '"all behaviors disjoint"': '"disjoint"'}
 WARNING = re.compile(r"^\[e-acsl\] (?:(\S+):(\d+): )?Warning:(.*)$")
 DECLARED = re.compile(r"^\w[\w *]*?\b(\w+)\(", re.M)
 # As printed: a bound variable, its bounds, then anything but a negation.
@@ -31,6 +41,34 @@ def clauses(contract):
             behavior = f"{name}/"
         else:
             yield behavior + name
+
+
+def check(holds, fields):
+    """The code of a check. What the translator adds to \\separated, that both blocks are whole, is no clause of ours: a
+    table may end early or not be there at all, and comparing addresses needs neither."""
+    if fields.get("name") == '"separated_guard"':
+        return ""
+    text, kind = fields["pred_txt"], fields["kind"]
+    if text in WHOLE:
+        return f'CONTRACT_CHECK({holds}, {fields["fct"]}, {WHOLE[text]}, "Behaviors", {text});'
+    return f'CONTRACT_CHECK({holds}, {fields["fct"]}, {fields.get("name", kind)}, {kind}, {text});'
+
+
+def checks_rewritten(text):
+    records = {}
+
+    def piece(match):
+        if match["holds"]:
+            return check(match["holds"], records.pop(match["data"]))
+        if match["field"]:
+            records.setdefault(match["of"], {})[match["field"]] = match["value"]
+        return ""
+
+    text = DECLARATION.sub("", text).replace("__gmpz_", "number_")
+    made = re.sub(r"\n[ \n]*\n", "\n", PIECE.sub(piece, NUMBER.sub("", text)))
+    if records or "__gen_e_acsl_assert_data" in made or "__e_acsl_assert(" in made:
+        sys.exit("a check is not written as finish.py knows it")
+    return made
 
 
 class Printed:
@@ -56,7 +94,7 @@ class Printed:
         begins = WRAPPER.match(line)
         if begins:
             self.inside = begins.group(1)
-            line = f"{'' if self.inside in self.public else 'static '}{PLAIN} {line}"
+            line = f"{'' if self.inside in self.public else 'static '}CONTRACT_PLAIN {line}"
             self.checked[self.inside] = ("".join(self.contract), set())
         elif line.startswith("}"):
             self.inside, self.contract = None, []
@@ -96,7 +134,7 @@ def warnings(log):
 def main(out, own, public, log, kept):
     path = pathlib.Path(out)
     printed = Printed(path.read_text().splitlines(keepends=True), set(public))
-    text = "".join(printed.lines)
+    text = checks_rewritten("".join(printed.lines))
     elsewhere = sorted(set(re.findall(r"\b(nxmem_\w+)\(", text)) & set(public) - set(own))
     path.write_text("".join(f"#define {name} __gen_e_acsl_{name}\n" for name in elsewhere) + text)
     pathlib.Path(kept).write_text("".join(f"{line}\n" for line in [*warnings(log), *printed.left_out()]))
