@@ -54,7 +54,12 @@ typedef enum nxmem_result {
   NXMEM_ERR_MISMATCH = 13,               /* size, alignment or address differ from what was allocated */
   NXMEM_ERR_QUARANTINED = 14,            /* removed for good; its bytes stay charged */
   NXMEM_ERR_OUT_OF_MEMORY = 15,          /* the host's own memory or tables are exhausted */
-  NXMEM_ERR_FORKED = 16                  /* a forked child of the process that created the host */
+  NXMEM_ERR_FORKED = 16,                 /* a forked child of the process that created the host */
+  NXMEM_ERR_UNKNOWN_ALLOCATION = 17,     /* no live record: released, prepared or quarantined before (nxmem_registry.h) */
+  NXMEM_ERR_RETIRED = 18,                /* the mechanism takes no new work */
+  NXMEM_ERR_DEVICE_LOST = 19,            /* the mechanism's device is gone: everything is refused */
+  NXMEM_ERR_TERMINATED = 20,             /* the same, and confirmed */
+  NXMEM_ERR_QUEUE_REFUSED = 21           /* a queue of releases is full or closing; the release is the caller's as before */
 } nxmem_result;
 
 #define NXMEM_ERROR_MESSAGE_BUF 1024

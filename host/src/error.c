@@ -47,6 +47,16 @@ static const char *advice_for(nxmem_result result) {
       return "free memory and try again";
     case NXMEM_ERR_FORKED:
       return "use plugins only in the process that created the host";
+    case NXMEM_ERR_UNKNOWN_ALLOCATION:
+      return "it was released, prepared or quarantined before";
+    case NXMEM_ERR_RETIRED:
+      return "bind to the mechanism that is selected now";
+    case NXMEM_ERR_DEVICE_LOST:
+      return "what was allocated there is retained; confirm the termination, then remove the mechanism";
+    case NXMEM_ERR_TERMINATED:
+      return "remove the mechanism";
+    case NXMEM_ERR_QUEUE_REFUSED:
+      return "the release is yours as before: execute it, abandon it or queue it elsewhere";
     default:
       return "see the result code";
   }

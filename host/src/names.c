@@ -49,6 +49,16 @@ const char *nxmem_result_name(nxmem_result result) {
       return "out-of-memory";
     case NXMEM_ERR_FORKED:
       return "forked";
+    case NXMEM_ERR_UNKNOWN_ALLOCATION:
+      return "unknown-allocation";
+    case NXMEM_ERR_RETIRED:
+      return "retired";
+    case NXMEM_ERR_DEVICE_LOST:
+      return "device-lost";
+    case NXMEM_ERR_TERMINATED:
+      return "terminated";
+    case NXMEM_ERR_QUEUE_REFUSED:
+      return "queue-refused";
     default:
       return "unknown";
   }
@@ -218,6 +228,12 @@ const char *nxmem_reason_text(uint32_t reason) {
       return "the slice is smaller than what is taken already";
     case NXMEM_REASON_ALREADY_DELEGATED:
       return "a slice is delegated once";
+    case NXMEM_REASON_ENDED:
+      return "the mechanism has ended";
+    case NXMEM_REASON_NOT_ENDED:
+      return "the mechanism has not ended";
+    case NXMEM_REASON_STILL_HELD:
+      return "something of the mechanism is still held";
     case NXMEM_REASON_UNREADABLE:
       return "memory cannot be read that far";
     default:

@@ -75,6 +75,8 @@ static inline uint32_t nx_lifecycle(nx_mechanism *mechanism) {
   return nxmem_lifecycle_of(atomic_load(&mechanism->slot.word));
 }
 
+static inline uint64_t nx_device_number(NxmemDeviceId device) { return (uint64_t)device.tier << 32 | device.index; }
+
 /* ---- Members ----------------------------------------------------------------------------------------------------- */
 
 /*
@@ -91,8 +93,8 @@ void nx_context_unpin(nxmem_context context);
 nxmem_result nx_authority_pin(nxmem_authority authority, nxmem_error *error);
 void nx_authority_unpin(nxmem_authority authority);
 
-/* A mechanism that is registered, in whatever lifecycle; NULL otherwise, with the reason in *error: STALE_HANDLE or BUSY. */
-nx_mechanism *nx_mechanism_find(nxmem_mechanism handle, nxmem_error *error);
+/* A mechanism that is registered, in whatever lifecycle. STALE_HANDLE, BUSY, FORKED. */
+nxmem_result nx_mechanism_find(nxmem_mechanism handle, nx_mechanism **out, nxmem_error *error);
 
 /* RETIRED, DEVICE_LOST or TERMINATED for a verdict of nxmem_check_work(). */
 nxmem_result nx_ended(nxmem_verdict verdict, const char *verb, nxmem_error *error);
@@ -200,7 +202,7 @@ nxmem_result nx_bound_make(nxmem_binding binding, uint64_t bytes, uint64_t align
 /* NXMEM_OK; or DEVICE_LOST, TERMINATED: it is kept, and nx_settled has been called. */
 nxmem_result nx_bound_publish(const nx_made *made, nxmem_error *error);
 
-/* Through the owning release. NXMEM_OK: given back. NXMEM_ERR_QUARANTINED: kept; found is why. nx_settled has been called. [runs plugin code] */
+/* Through the owning release. NXMEM_OK: given back. NXMEM_ERR_QUARANTINED (found is why), DEVICE_LOST, TERMINATED: kept. nx_settled has been called. [runs plugin code] */
 nxmem_result nx_bound_withdraw(const nx_made *made, nxmem_error *error);
 
 /* The charge of a live allocation; 0: none, or not live. */

@@ -116,21 +116,21 @@ static int same(const char *a, const char *b) { return strcmp(a, b) == 0; }
 
 static void test_result_names(void **state) {
   (void)state;
-  for (int i = 0; i <= NXMEM_ERR_FORKED; i++) {
+  for (int i = 0; i <= NXMEM_ERR_QUEUE_REFUSED; i++) {
     const char *word = nxmem_result_name((nxmem_result)i);
     nx_assert_line(word, 64);
     assert_false(same(word, "unknown"));
     for (int j = 0; j < i; j++) assert_false(same(word, nxmem_result_name((nxmem_result)j)));
   }
-  assert_string_equal(nxmem_result_name((nxmem_result)(NXMEM_ERR_FORKED + 1)), "unknown");
+  assert_string_equal(nxmem_result_name((nxmem_result)(NXMEM_ERR_QUEUE_REFUSED + 1)), "unknown");
   assert_string_equal(nxmem_result_name((nxmem_result)-1), "unknown");
 }
 
-static const uint32_t reasons[] = {0,   1,   2,   3,   4,   5,   6,   7,   10,  11,  12,  13,  14,  20,  21,  22,
-                                   23,  24,  25,  26,  27,  28,  29,  40,  41,  50,  51,  52,  53,  60,  61,  62,
-                                   63,  64,  65,  66,  67,  68,  69,  70,  71,  72,  73,  74,  80,  81,  82,  83,
-                                   84,  85,  86,  87,  88,  89,  90,  91,  92,  93,  95,  96,  100, 110, 111, 112,
-                                   113, 114, 115, 120, 130, 131, 132, 133, 134, 135, 136, 137, 138, 140, 141, 142, 143, 144};
+static const uint32_t reasons[] = {0,   1,   2,   3,   4,   5,   6,   7,   10,  11,  12,  13,  14,  20,  21,  22,  23,
+                                   24,  25,  26,  27,  28,  29,  40,  41,  50,  51,  52,  53,  60,  61,  62,  63,  64,
+                                   65,  66,  67,  68,  69,  70,  71,  72,  73,  74,  80,  81,  82,  83,  84,  85,  86,
+                                   87,  88,  89,  90,  91,  92,  93,  95,  96,  100, 110, 111, 112, 113, 114, 115, 120,
+                                   130, 131, 132, 133, 134, 135, 136, 137, 138, 140, 141, 142, 143, 144, 150, 151, 152};
 enum { REASONS = sizeof reasons / sizeof reasons[0] };
 
 static void test_reason_texts(void **state) {

@@ -161,7 +161,12 @@ typedef enum nxmem_reason {
   NXMEM_REASON_OVER_SLICE = 141,         /* of the process limit, as it was delegated */
   NXMEM_REASON_OVER_PROCESS_LIMIT = 142, /* of the tier */
   NXMEM_REASON_SLICE_TOO_SMALL = 143,    /* found: the slice; needed: at least, what is taken already */
-  NXMEM_REASON_ALREADY_DELEGATED = 144
+  NXMEM_REASON_ALREADY_DELEGATED = 144,
+
+  /* lifecycle.h. found and needed: lifecycles, but of STILL_HELD */
+  NXMEM_REASON_ENDED = 150,     /* needed: the last lifecycle in which such work begins */
+  NXMEM_REASON_NOT_ENDED = 151, /* needed: the lifecycle from which it may be removed */
+  NXMEM_REASON_STILL_HELD = 152 /* field: an nxmem_holding; found: count */
 } nxmem_reason;
 
 typedef struct nxmem_verdict {

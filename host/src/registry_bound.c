@@ -1,0 +1,177 @@
+/*
+ * registry_bound.c: allocating through a binding, and what a manager does in between.
+ *
+ * Attackers: plugins that answer late; devices that vanish while they are asked.
+ * Promise: an allocation is somebody's, with its binding beside it, before anybody can name it; what a lost device answered is given to nobody.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "backing.h"
+#include "books.h"
+#include "error.h"
+#include "nxmem/handle.h"
+#include "registry.h"
+#include "registry_members.h"
+
+/* ---- Beside an allocation ---------------------------------------------------------------------------------------- */
+
+enum { IN_CHUNK = 1 << NX_ALLOCATIONS_SHIFT };
+
+static _Atomic(nx_side *) sides[NX_CHUNKS_MAX];
+
+nx_side *nx_side_of(uint64_t id) {
+  const uint32_t index = nxmem_handle_slot(id);
+  if (index / IN_CHUNK >= NX_CHUNKS_MAX) return NULL;
+  nx_side *chunk = atomic_load_explicit(&sides[index / IN_CHUNK], memory_order_acquire);
+  return chunk == NULL ? NULL : chunk + index % IN_CHUNK;
+}
+
+static NX_APART nx_side *make_sides(uint32_t chunk) {
+  nx_side *fresh = calloc(IN_CHUNK, sizeof *fresh);
+  if (fresh == NULL) return NULL;
+  nx_side *there = NULL;
+  if (atomic_compare_exchange_strong(&sides[chunk], &there, fresh)) return fresh;
+  free(fresh);
+  return there;
+}
+
+nx_side *nx_side_make(uint64_t id) {
+  nx_side *side = nx_side_of(id);
+  if (side != NULL) return side;
+  const uint32_t index = nxmem_handle_slot(id);
+  nx_side *chunk = make_sides(index / IN_CHUNK);
+  return chunk == NULL ? NULL : chunk + index % IN_CHUNK;
+}
+
+/* ---- Making ------------------------------------------------------------------------------------------------------ */
+
+/* Of a composite, the next part where a plugin refuses. */
+static NX_APART nxmem_result ask_others(nx_mechanism *m, const nxmem_bound *asked,
+                                        const nxmem_allocate_options *options, nxmem_allocation *out,
+                                        nxmem_error *error) {
+  nxmem_result r = NXMEM_ERR_PLUGIN;
+  const uint32_t parts = atomic_load_explicit(&m->parts, memory_order_relaxed);
+  for (uint32_t i = 1; i < parts && r == NXMEM_ERR_PLUGIN; i++) {
+    const nxmem_allocator part = {atomic_load(&m->allocators[i])};
+    r = nxmem_allocate(part, asked->bytes, asked->align, options, out, error);
+  }
+  return r;
+}
+
+/* Why it failed, if its mechanism ended meanwhile: the host says BUSY of an allocator that is shut. */
+static NX_APART nxmem_result explain(nx_mechanism *m, nxmem_result r, nxmem_error *error) {
+  const nxmem_verdict v = nxmem_check_work(nx_lifecycle(m), NXMEM_WORK_RELEASE);
+  return v.reason == NXMEM_REASON_NONE ? r : nx_ended(v, "allocate", error);
+}
+
+/* Nothing can be noted beside it: it goes back, or the host keeps it. */
+static NX_APART nxmem_result without_side(nx_allocator *a, uint64_t id, nxmem_error *error) {
+  nx_allocation *record = nx_allocation_of(id);
+  const nxmem_allocator owner = {nx_slot_handle(&a->slot)};
+  if (nx_record_claim_owned(record, owner, NXMEM_SLOT_LIVE)) {
+    nx_release_answer answer;
+    nx_release_ask(a, record, &answer);
+    nx_release_settle(a, record, &answer);
+  }
+  return nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "allocate: no memory to note the binding");
+}
+
+static void note(nx_side *side, const nxmem_bound *bound, uint64_t charge, nxmem_slot_state state) {
+  atomic_store_explicit(&side->binding, bound->binding.id, memory_order_relaxed);
+  atomic_store_explicit(&side->charge, charge, memory_order_relaxed);
+  atomic_store_explicit(&side->keeping, NXMEM_KEPT_NOT, memory_order_relaxed);
+  atomic_store_explicit(&side->plugin_status, NXMEM_STATUS_OK, memory_order_relaxed);
+  const uint64_t word = nxmem_word_make(nxmem_handle_generation(bound->id), 0u, (uint32_t)state);
+  atomic_store_explicit(&side->word, word, memory_order_release);
+}
+
+/* The binding is used: so its mechanism stays. On NXMEM_OK the use is the allocation's. */
+static nxmem_result make(nx_binding *b, nxmem_bound *bound, const nxmem_allocate_options *options, uint64_t charge,
+                         nxmem_slot_state state, nxmem_error *error) {
+  nx_mechanism *m = nx_mechanism_of_binding(b);
+  const nxmem_verdict v = nxmem_check_work(nx_lifecycle(m), NXMEM_WORK_NEW);
+  if (v.reason != NXMEM_REASON_NONE) return nx_ended(v, "allocate", error);
+  NX_STEP("allocate: let in");
+  const nxmem_allocator first = {atomic_load_explicit(&b->allocator, memory_order_relaxed)};
+  nxmem_allocation made;
+  nxmem_result r = nxmem_allocate(first, bound->bytes, bound->align, options, &made, error);
+  if (r == NXMEM_ERR_PLUGIN && atomic_load_explicit(&m->parts, memory_order_relaxed) > 1u)
+    r = ask_others(m, bound, options, &made, error);
+  if (r != NXMEM_OK) return explain(m, r, error);
+  nx_side *side = nx_side_make(made.id);
+  if (side == NULL) return without_side(nx_allocator_of(nx_record_owner(nx_allocation_of(made.id))), made.id, error);
+  bound->id = made.id;
+  bound->ptr = made.ptr;
+  note(side, bound, charge, state);
+  return NXMEM_OK;
+}
+
+/* It was lost while the plugin was asked, and the loss did not see it: it is kept now, unless the loss did after all. */
+static NX_APART nxmem_result keep_lost(nx_mechanism *m, const nxmem_bound *bound, nxmem_error *error) {
+  nx_owned owned;
+  if (nx_owned_claim(bound, "allocate", &owned, NULL) == NXMEM_OK) (void)nx_owned_keep(&owned, NXMEM_KEPT_DEVICE_LOST);
+  return nx_ended(nxmem_check_work(nx_lifecycle(m), NXMEM_WORK_RELEASE), "allocate", error);
+}
+
+static int is_lost(nx_mechanism *m) { return nx_lifecycle(m) > NXMEM_LIFECYCLE_RETIRED; }
+
+NX_HOT nxmem_result nxmem_bound_allocate(nxmem_binding binding, uint64_t bytes, uint64_t align,
+                                         const nxmem_allocate_options *options, nxmem_bound *out, nxmem_error *error) {
+  if (out == NULL) return nx_fail(error, NXMEM_ERR_INVALID_ARGUMENT, "allocate: out is NULL");
+  nx_binding *b = NULL;
+  nxmem_result r = nx_binding_use(binding, &b, error);
+  if (r != NXMEM_OK) return r;
+  nxmem_bound bound = {.binding = binding, .bytes = bytes, .align = align};
+  nx_mechanism *m = nx_mechanism_of_binding(b);
+  r = make(b, &bound, options, 0, NXMEM_SLOT_LIVE, error);
+  if (r != NXMEM_OK) {
+    nx_binding_unuse(b);
+    return r;
+  }
+  NX_STEP("allocate: noted");
+  if (is_lost(m)) return keep_lost(m, &bound, error);
+  *out = bound;
+  return NXMEM_OK;
+}
+
+/* ---- For a manager ----------------------------------------------------------------------------------------------- */
+
+nxmem_result nx_bound_make(nxmem_binding binding, uint64_t bytes, uint64_t align, const nxmem_allocate_options *options,
+                           uint64_t charge, nx_made *out, nxmem_error *error) {
+  nx_binding *b = NULL;
+  nxmem_result r = nx_binding_use(binding, &b, error);
+  if (r != NXMEM_OK) return r;
+  nxmem_bound bound = {.binding = binding, .bytes = bytes, .align = align};
+  r = make(b, &bound, options, charge, NXMEM_SLOT_ALLOCATING, error);
+  if (r != NXMEM_OK) {
+    nx_binding_unuse(b);
+    return r;
+  }
+  nx_allocation *record = nx_allocation_of(bound.id);
+  *out = (nx_made){.bound = bound, .owned = nx_books_owned_of(record), .mapped = nx_books_mapped_of(record)};
+  return NXMEM_OK;
+}
+
+static void publish(const nx_made *made) {
+  const uint64_t live = nxmem_word_make(nxmem_handle_generation(made->bound.id), 0u, NXMEM_SLOT_LIVE);
+  atomic_store(&nx_side_of(made->bound.id)->word, live);
+}
+
+nxmem_result nx_bound_publish(const nx_made *made, nxmem_error *error) {
+  nx_mechanism *m = nx_mechanism_of_binding(nx_binding_at(made->bound.binding.id)); /* the allocation's use pins both */
+  publish(made);
+  NX_STEP("publish: shown");
+  return is_lost(m) ? keep_lost(m, &made->bound, error) : NXMEM_OK;
+}
+
+nxmem_result nx_bound_withdraw(const nx_made *made, nxmem_error *error) {
+  publish(made);
+  return nxmem_bound_release(&made->bound, error);
+}
+
+uint64_t nx_bound_charge(const nxmem_bound *bound) {
+  nx_side *side = nx_side_of(bound->id);
+  if (side == NULL || !nxmem_is_claimable(atomic_load(&side->word), bound->id)) return 0;
+  return atomic_load_explicit(&side->charge, memory_order_relaxed);
+}

@@ -1,0 +1,16 @@
+/* Prepared releases, by the state that their holder left them in. Private to the registry. */
+#ifndef NX_REGISTRY_PREPARED_H
+#define NX_REGISTRY_PREPARED_H
+
+#include "registry.h"
+
+/* QUEUED: its caller has it. QUEUING: a queue has it. RELEASING: it is being executed or kept. 1 for the one who moved it. */
+int nx_prepared_move(uint64_t id, nxmem_slot_state from, nxmem_slot_state to);
+
+/* UNKNOWN_ALLOCATION where it is not in that state. Otherwise it is used up. [runs plugin code] */
+nxmem_result nx_prepared_execute(uint64_t id, nxmem_slot_state from, nxmem_error *error);
+
+/* The same without the plugin. */
+nxmem_result nx_prepared_keep(uint64_t id, nxmem_slot_state from, nxmem_keeping why, nxmem_error *error);
+
+#endif /* NX_REGISTRY_PREPARED_H */
