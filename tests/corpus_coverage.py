@@ -1,0 +1,242 @@
+#!/usr/bin/env python3
+"""What the fuzz targets' inputs alone execute: python3 tests/corpus_coverage.py BUILD_FOLDER
+
+Replays the seeds, the corpus and the earlier finds of each target in a build of the preset coverage, counts apart from the tests' runs, and
+prints lines and branches of abi/src, host/src and (by the target that links it) plugins/vmm: by target, then of all together. Lines of
+abi/src and host/src that no input executes are listed, each with its reason from tests/coverage_reasons.toml. The last line is
+`coverage by corpus: abi L% lines B% branches; host L% B%; N lines never run, M without a reason`.
+Exit 1 below a bar, where a line has no reason, or a reason no line.
+"""
+import collections
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+REASONS = ROOT / "tests/coverage_reasons.toml"
+AREAS = {"abi": "abi/src/", "host": "host/src/", "vmm": "plugins/vmm/"}
+BARS = {"abi": (100.0, 98.0), "host": (90.0, 0.0)}
+NEEDS_REASON = ("abi", "host")
+
+
+class File:
+    """Counts of one source file, summed over whoever compiled it."""
+
+    def __init__(self):
+        self.lines = collections.Counter()
+        self.branches = {}  # line: counts in the compiler's order
+        self.functions = {}  # name: first and last line
+
+    def add(self, number, count, branches):
+        self.lines[number] += count
+        mine = self.branches.setdefault(number, [0] * len(branches))
+        mine.extend([0] * (len(branches) - len(mine)))
+        for i, branch in enumerate(branches):
+            mine[i] += branch
+
+    def merge(self, other):
+        for number, count in other.lines.items():
+            self.add(number, count, other.branches[number])
+        self.functions.update(other.functions)
+
+    def function_of(self, number):
+        return next((name for name, (first, last) in self.functions.items() if first <= number <= last), None)
+
+    def never_run(self):
+        return sorted(number for number, count in self.lines.items() if count == 0)
+
+
+def fuzz_tests(build):
+    """Target: command of its replay, as CTest has it."""
+    listed = subprocess.run(["ctest", "--test-dir", build, "--show-only=json-v1", "-R", "^fuzz_replay_"], check=True, capture_output=True, text=True)
+    found = {t["name"].removeprefix("fuzz_replay_"): t.get("command") for t in json.loads(listed.stdout)["tests"]}
+    if not found or not all(found.values()):
+        raise SystemExit(f"corpus_coverage: {build} has no fuzz targets built: cmake --preset coverage && cmake --build --preset coverage")
+    return found
+
+
+def replay(build, target, command):
+    """Runs the target with counters of its own; a folder like the build's, with notes and counts of its objects."""
+    prefix = pathlib.Path(build).resolve() / "corpus" / target
+    shutil.rmtree(prefix, ignore_errors=True)
+    ran = subprocess.run(command, env={**os.environ, "GCOV_PREFIX": str(prefix)}, capture_output=True, text=True)
+    if ran.returncode != 0:
+        raise SystemExit(f"corpus_coverage: {target} fails on its own inputs:\n{ran.stdout[-2000:]}{ran.stderr[-2000:]}")
+    return prefix
+
+
+def counted_objects(prefix):
+    """Counter files of product code, each with the compiler's notes beside it."""
+    found = []
+    for counts in prefix.rglob("*.gcda"):
+        notes = pathlib.Path("/") / counts.relative_to(prefix).with_suffix(".gcno")
+        if "/fuzz_" in str(notes) or "nxmem_fuzz_" in str(notes) and "nxmem_fuzz_cli" not in str(notes):
+            continue
+        beside = counts.with_suffix(".gcno")
+        beside.unlink(missing_ok=True)
+        beside.symlink_to(notes)
+        found.append(str(counts))
+    return sorted(found)
+
+
+def area_of(path):
+    return next((area for area, prefix in AREAS.items() if path.startswith(prefix)), None)
+
+
+def read_counts(objects):
+    """Path below the root: File."""
+    if not objects:
+        return {}
+    out = subprocess.run(["gcov", "--json-format", "--branch-probabilities", "--stdout", *objects], check=True, capture_output=True, text=True)
+    files = collections.defaultdict(File)
+    for report in map(json.loads, out.stdout.splitlines()):
+        for source in report["files"]:
+            path = os.path.relpath(os.path.join(report["current_working_directory"], source["file"]), ROOT)
+            if area_of(path):
+                take(files[path], source, (ROOT / path).read_text(encoding="utf-8").splitlines())
+    return files
+
+
+def take(file, source, text):
+    file.functions.update((f["name"], (f["start_line"], f["end_line"])) for f in source["functions"])
+    for line in source["lines"]:
+        if re.search(r"\w", text[line["line_number"] - 1]):  # a closing brace alone is no code
+            file.add(line["line_number"], line["count"], [b["count"] for b in line["branches"]])
+
+
+def share(files, area):
+    """Per cent of lines and branches, and of how many lines."""
+    mine = [f for path, f in files.items() if area_of(path) == area]
+    lines = [count for f in mine for count in f.lines.values()]
+    branches = [count for f in mine for counts in f.branches.values() for count in counts]
+    per_cent = [100.0 * sum(c > 0 for c in counts) / len(counts) if counts else 100.0 for counts in (lines, branches)]
+    return (*per_cent, len(lines))
+
+
+def floor1(percent):
+    """One decimal, never rounded up: 100.0 means all of them."""
+    return int(percent * 10) / 10
+
+
+def whole(of_targets):
+    """All targets together; what one does not link another may, and what none links is seen by name."""
+    together = collections.defaultdict(File)
+    for files in of_targets.values():
+        for path, file in files.items():
+            together[path].merge(file)
+    return together
+
+
+def not_linked(together):
+    sources = [p for area in NEEDS_REASON for p in (ROOT / AREAS[area]).glob("*.c")]
+    return sorted(str(p.relative_to(ROOT)) for p in sources if str(p.relative_to(ROOT)) not in together)
+
+
+def print_table(of_targets, together):
+    print(f"{'':12}{'abi lines':>10} {'branches':>9}{'host lines':>12} {'branches':>9}{'vmm lines':>11} {'branches':>9}")
+    for name, files in (*of_targets.items(), ("all", together)):
+        row = f"{name:12}"
+        for area, width in (("abi", 10), ("host", 12), ("vmm", 11)):
+            known = with_others(files, together, area)
+            lines, branches, count = share(known, area)
+            row += f"{floor1(lines):{width - 1}}% {floor1(branches):8}%" if count and any(map(any_run, known.values())) else f"{'-':>{width}} {'-':>9}"
+        print(row)
+
+
+def any_run(file):
+    return any(file.lines.values())
+
+
+def with_others(files, together, area):
+    """A target's counts, and zeros for what only others link: shares are of the whole area."""
+    known = {}
+    for path, file in together.items():
+        if area_of(path) != area:
+            continue
+        known[path] = File()
+        for number in file.lines:
+            known[path].add(number, 0, [0] * len(file.branches[number]))
+        if path in files:
+            known[path].merge(files[path])
+    return known
+
+
+# ---- Reasons -------------------------------------------------------------------------------------------------------------------------------
+
+
+def lines_of_reason(reason, file, text):
+    """Line numbers a reason speaks of."""
+    if "function" in reason and reason["function"] not in file.functions:
+        return []
+    first, last = file.functions[reason["function"]] if "function" in reason else (1, len(text))
+    numbers = range(first, last + 1)
+    if "lines" not in reason:
+        return list(numbers)
+    return [n for n in numbers if text[n - 1].strip() in reason["lines"]]
+
+
+def explain(together, reasons):
+    """(path, line, text, why) of what never ran; complaints about reasons that explain nothing."""
+    open_lines = {(path, n): None for path, f in sorted(together.items()) if area_of(path) in NEEDS_REASON for n in f.never_run()}
+    complaints = []
+    for reason in reasons:
+        path = reason["file"]
+        text = (ROOT / path).read_text(encoding="utf-8").splitlines() if (ROOT / path).exists() else []
+        numbers = lines_of_reason(reason, together[path], text) if path in together else []
+        hit = [n for n in numbers if (path, n) in open_lines]
+        unused = [line for line in reason.get("lines", []) if not any(text[n - 1].strip() == line for n in hit)]
+        place = f"{path}: {reason.get('function', 'whole file')}"
+        if not hit:
+            complaints.append(f"{place}: nothing there that never runs; the reason goes")
+        elif unused:
+            complaints.append(f"{place}: runs, or is not there: {unused[0]}")
+        for n in hit:
+            open_lines[path, n] = reason["why"]
+    return open_lines, complaints
+
+
+def print_lines(open_lines):
+    last = None
+    for (path, number), why in open_lines.items():
+        if (path, why) != last:
+            print(f"{path}: {why or 'NO REASON'}")
+        last = (path, why)
+        print(f"  {number:4}  {(ROOT / path).read_text(encoding='utf-8').splitlines()[number - 1].strip()}")
+
+
+def measure(build):
+    """Prints everything; 0 where every bar holds."""
+    of_targets = {t: read_counts(counted_objects(replay(build, t, command))) for t, command in sorted(fuzz_tests(build).items())}
+    together = whole(of_targets)
+    open_lines, complaints = explain(together, tomllib.loads(REASONS.read_text(encoding="utf-8")).get("reason", []))
+    complaints += [f"{path}: no fuzz target links it" for path in not_linked(together)]
+    print_lines(open_lines)
+    print_table(of_targets, together)
+    for complaint in complaints:
+        print(complaint)
+    figures = {area: share(together, area) for area in AREAS}
+    for area, bars in BARS.items():
+        for what, found, needed in zip(("lines", "branches"), figures[area], bars):
+            if found < needed:
+                complaints.append(area)
+                print(f"{area}: {floor1(found)}% of {what}, needed {needed}%")
+    unexplained = sum(why is None for why in open_lines.values())
+    words = "; ".join(f"{area} {floor1(figures[area][0])}% lines {floor1(figures[area][1])}% branches" for area in BARS)
+    print(f"coverage by corpus: {words}; {len(open_lines)} lines never run, {unexplained} without a reason")
+    return 1 if complaints or unexplained else 0
+
+
+def main(arguments):
+    if len(arguments) != 2 or arguments[1].startswith("-"):
+        print(__doc__, file=sys.stdout if arguments[1:] in (["--help"], ["-h"]) else sys.stderr)
+        return 0 if arguments[1:] in (["--help"], ["-h"]) else 2
+    return measure(arguments[1])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))
