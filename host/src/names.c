@@ -59,6 +59,10 @@ const char *nxmem_result_name(nxmem_result result) {
       return "terminated";
     case NXMEM_ERR_QUEUE_REFUSED:
       return "queue-refused";
+    case NXMEM_ERR_OVER_LIMIT:
+      return "over-limit";
+    case NXMEM_ERR_TIMED_OUT:
+      return "timed-out";
     default:
       return "unknown";
   }
