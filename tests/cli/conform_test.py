@@ -260,6 +260,12 @@ def text_file():
 
 # ---- Memory that no CPU may touch --------------------------------------------------------------------------------
 
+def refusal_in_its_own_words():
+    done = conform(plugin("scripted"), "--mechanism", "open-refuses", "--rule", "NX-TAB-001")
+    assert b"found DEVICE_ERROR (lost " in done.stdout, done.stdout
+    assert b"\x1b" not in done.stdout, done.stdout
+
+
 def device_plugin():
     """minimal on tier device: its blocks are address ranges that fault when they are touched."""
     with open(Setting.minimal, encoding="utf-8") as file:
@@ -298,6 +304,7 @@ def rows():
     yield "folder", folder
     yield "FIFO", fifo
     yield "text file", text_file
+    yield "a refusal in the plugin's own words, made harmless", refusal_in_its_own_words
 
 
 if __name__ == "__main__":

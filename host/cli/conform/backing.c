@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 
+#include "conform/expect.h"
 #include "nxmem.h"
 
 enum { PROBE_BYTES = 1 << 16, ALIGN = 4096 };
@@ -53,9 +54,9 @@ NxmemRangeRequest nx_range_of(const nx_block *block, uint64_t offset, uint64_t b
 static nx_block reserve(const nx_opened *opened, uint64_t bytes) {
   NxmemAllocRequest request = nx_request(opened, bytes, ALIGN);
   nx_block block = {.result = nx_blank_result()};
-  uint32_t code = nx_allocate_committed(opened, &request, &block.result).code;
-  NX_GIVEN(code == NXMEM_STATUS_OK, "allocate_committed of %" PRIu64 " bytes answered %s", bytes,
-           nxmem_status_name(code));
+  NxmemStatus status = nx_allocate_committed(opened, &request, &block.result);
+  NX_GIVEN(status.code == NXMEM_STATUS_OK, "allocate_committed of %" PRIu64 " bytes answered %s", bytes,
+           nx_status_words(&status));
   NX_GIVEN(block.result.ptr, "allocate_committed answered OK without an address");
   block.allocation = nx_allocation_of(&request, &block.result);
   return block;
@@ -70,8 +71,7 @@ static uint64_t granule_of(const nx_opened *opened) {
   nx_block probe = reserve(opened, PROBE_BYTES);
   NxmemRangeRequest one = nx_range_of(&probe, 0, 1);
   uint64_t cost = NX_UNWRITTEN;
-  uint32_t code = nx_mapped_for(opened, &one, 1, &cost).code;
-  NX_GIVEN(code == NXMEM_STATUS_OK, "mapped_bytes_for_ranges answered %s", nxmem_status_name(code));
+  nx_given_ok(nx_mapped_for(opened, &one, 1, &cost), "mapped_bytes_for_ranges");
   NX_GIVEN(cost && cost <= 1ull << 40, "committing one byte costs %" PRIu64, cost);
   nx_give(opened, &probe);
   return cost;
@@ -86,21 +86,18 @@ nx_reserve nx_reserve_ready(nx_trial *trial, uint64_t granules) {
 
 void nx_must_commit(const nx_reserve *r, uint64_t offset, uint64_t bytes) {
   NxmemRangeRequest range = nx_range_of(&r->block, offset, bytes);
-  uint32_t code = nx_commit(&r->opened, &range).code;
-  NX_GIVEN(code == NXMEM_STATUS_OK, "commit_range answered %s", nxmem_status_name(code));
+  nx_given_ok(nx_commit(&r->opened, &range), "commit_range");
 }
 
 uint64_t nx_must_decommit(const nx_reserve *r, uint64_t offset, uint64_t bytes) {
   NxmemRangeRequest range = nx_range_of(&r->block, offset, bytes);
   uint64_t unmapped = NX_UNWRITTEN;
-  uint32_t code = nx_decommit(&r->opened, &range, &unmapped).code;
-  NX_GIVEN(code == NXMEM_STATUS_OK, "decommit_range answered %s", nxmem_status_name(code));
+  nx_given_ok(nx_decommit(&r->opened, &range, &unmapped), "decommit_range");
   return unmapped;
 }
 
 uint64_t nx_committed_now(const nx_reserve *r) {
   uint64_t committed = NX_UNWRITTEN;
-  uint32_t code = nx_committed(&r->opened, &r->block.allocation, &committed).code;
-  NX_GIVEN(code == NXMEM_STATUS_OK, "committed_bytes answered %s", nxmem_status_name(code));
+  nx_given_ok(nx_committed(&r->opened, &r->block.allocation, &committed), "committed_bytes");
   return committed;
 }

@@ -10,6 +10,21 @@
 #include <string.h>
 
 #include "nxmem.h"
+#include "nxmem/status.h"
+
+const char *nx_status_words(const NxmemStatus *status) {
+  static char words[NXMEM_STATUS_MESSAGE_BUF + 64];
+  size_t room = nxmem_status_message_len(status->message_len);
+  int length = (int)strnlen((const char *)status->message, room);
+  const char *name = nxmem_status_name(status->code);
+  if (length == 0) return name;
+  snprintf(words, sizeof words, "%s (%.*s)", name, length, (const char *)status->message);
+  return words;
+}
+
+void nx_given_ok(NxmemStatus status, const char *what) {
+  NX_GIVEN(status.code == NXMEM_STATUS_OK, "%s answered %s", what, nx_status_words(&status));
+}
 
 const char *nx_codes_words(nx_codes codes) {
   static char words[256];
@@ -24,8 +39,12 @@ const char *nx_codes_words(nx_codes codes) {
 }
 
 void nx_expect_code(uint32_t code, nx_codes accepted, const char *what) {
-  if (code < NX_KNOWN_CODES && (accepted >> code & 1)) return;
-  if (code < NX_KNOWN_CODES)
-    nx_fails("%s: found %s, needed %s", what, nxmem_status_name(code), nx_codes_words(accepted));
-  nx_fails("%s: found the unknown status code %" PRIu32 ", needed %s", what, code, nx_codes_words(accepted));
+  nx_expect_status((NxmemStatus){.code = code}, accepted, what);
+}
+
+void nx_expect_status(NxmemStatus status, nx_codes accepted, const char *what) {
+  if (status.code < NX_KNOWN_CODES && (accepted >> status.code & 1)) return;
+  if (status.code < NX_KNOWN_CODES)
+    nx_fails("%s: found %s, needed %s", what, nx_status_words(&status), nx_codes_words(accepted));
+  nx_fails("%s: found the unknown status code %" PRIu32 ", needed %s", what, status.code, nx_codes_words(accepted));
 }

@@ -22,6 +22,15 @@ enum { NX_KNOWN_CODES = 15 };
 /* Fails unless the code is in the set; `what` is what was asked. */
 void nx_expect_code(uint32_t code, nx_codes accepted, const char *what);
 
+/* The same of a whole status: a refusal is shown with the plugin's own message. */
+void nx_expect_status(NxmemStatus status, nx_codes accepted, const char *what);
+
+/* Ends the trial as "could not tell" unless the status is OK: `what` answered its code, with the plugin's own message. */
+void nx_given_ok(NxmemStatus status, const char *what);
+
+/* "BUSY (3 blocks live)"; the code alone where there is no message. Valid until the next call. */
+const char *nx_status_words(const NxmemStatus *status);
+
 /* "INVALID_ARGUMENT or SHORT_STRUCT" */
 const char *nx_codes_words(nx_codes codes);
 

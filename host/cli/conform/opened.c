@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "conform/expect.h"
 #include "conform/plugin.h"
 #include "nxmem.h"
 #include "nxmem/capability.h"
@@ -53,7 +54,7 @@ nx_opened nx_open_once(nx_trial *trial, nx_callback_log *log) {
   if (log) request.callbacks = &log->table;
   nx_enter("open_allocator");
   NxmemStatus status = factory.open_allocator(factory.ctx, &request, &published);
-  NX_GIVEN(status.code == NXMEM_STATUS_OK, "open_allocator answered %s", nxmem_status_name(status.code));
+  nx_given_ok(status, "open_allocator");
   nxmem_verdict verdict = nx_opened_read(trial, published, &opened);
   NX_GIVEN(verdict.reason == NXMEM_REASON_NONE, "the allocator's table: %s", nx_verdict_words(verdict));
   return opened;

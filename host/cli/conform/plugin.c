@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "conform/expect.h"
 #include "nxmem.h"
 #include "nxmem/negotiate.h"
 #include "nxmem/unload.h"
@@ -50,7 +51,7 @@ void nx_plugin_negotiate(nx_trial *trial) {
   NxmemNegotiateResponse answer = nx_plugin_room();
   nx_enter("NxmemNegotiate");
   NxmemStatus status = trial->negotiate(&offer, &answer);
-  NX_GIVEN(status.code == NXMEM_STATUS_OK, "negotiation answered %s", nxmem_status_name(status.code));
+  nx_given_ok(status, "negotiation");
   trial->minor = answer.agreed_minor < NXMEM_ABI_VERSION_MINOR ? answer.agreed_minor : NXMEM_ABI_VERSION_MINOR;
   trial->caps = answer.capability_flags & ALL_CAPS;
 }
@@ -60,7 +61,7 @@ void nx_plugin_enumerate(nx_trial *trial) {
   memset(trial->entries, 0, sizeof trial->entries);
   nx_enter("NxmemCreateAllocatorFactories");
   NxmemStatus status = trial->factories(trial->entries, NX_FACTORIES, &count);
-  NX_GIVEN(status.code == NXMEM_STATUS_OK, "NxmemCreateAllocatorFactories answered %s", nxmem_status_name(status.code));
+  nx_given_ok(status, "NxmemCreateAllocatorFactories");
   NX_GIVEN(count != UINT64_MAX, "the count of factories was not written");
   trial->entry_count = count < NX_FACTORIES ? count : NX_FACTORIES;
 }
@@ -109,7 +110,7 @@ NxmemUnloadReport nx_plugin_raw_report(nx_trial *trial) {
   report.reserved = 0;
   nx_enter("NxmemQueryUnloadReadiness");
   NxmemStatus status = trial->unload(&report);
-  NX_GIVEN(status.code == NXMEM_STATUS_OK, "NxmemQueryUnloadReadiness answered %s", nxmem_status_name(status.code));
+  nx_given_ok(status, "NxmemQueryUnloadReadiness");
   return report;
 }
 

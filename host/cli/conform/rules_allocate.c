@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "conform/expect.h"
 #include "conform/families.h"
 #include "conform/memory.h"
 #include "conform/slots.h"
@@ -19,7 +20,7 @@ static void allocates(nx_trial *trial, const void *with) {
   nx_opened opened = nx_open_ready(trial);
   NxmemAllocRequest request = nx_request(&opened, 64, 16);
   NxmemAllocResult result = nx_blank_result();
-  nx_expect_code(nx_allocate(&opened, &request, &result).code, NX_CODE(OK), "64 bytes aligned to 16");
+  nx_expect_status(nx_allocate(&opened, &request, &result), NX_CODE(OK), "64 bytes aligned to 16");
   nx_seen("OK");
 }
 
@@ -221,7 +222,7 @@ static void any_order(nx_trial *trial, const void *with) {
   take_all(&opened, blocks);
   for (int i = 0; i < BLOCKS; i++) {
     int at = i < BLOCKS / 2 ? 2 * i : 2 * BLOCKS - 1 - 2 * i;
-    nx_expect_code(nx_deallocate(&opened, &blocks[at].allocation, &unmapped).code, NX_CODE(OK), "a live block");
+    nx_expect_status(nx_deallocate(&opened, &blocks[at].allocation, &unmapped), NX_CODE(OK), "a live block");
   }
   counts_to(trial, 0, "after all were given back");
   nx_seen("%d blocks in a mixed order", BLOCKS);

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "conform/expect.h"
 #include "conform/families.h"
 #include "conform/memory.h"
 #include "conform/pressure.h"
@@ -64,7 +65,7 @@ static const wrong_field ZERO = {"zero bytes", zero_bytes, NX_CODE(INVALID_ARGUM
 static void must_refuse(const nx_opened *opened, const void *request, NxmemAllocResult *result, nx_codes accepted,
                         const char *what) {
   nx_enter("allocate with %s", what);
-  nx_expect_code(opened->table.allocate(opened->table.ctx, request, result).code, accepted, what);
+  nx_expect_status(opened->table.allocate(opened->table.ctx, request, result), accepted, what);
 }
 
 static void still_serves(const nx_opened *opened, const NxmemUnloadReport *before) {
@@ -154,9 +155,9 @@ static void honest_records(const nx_opened *opened, const NxmemAllocRequest *ori
                            NxmemAllocResult *result, const char *what) {
   uint64_t unmapped = NX_UNWRITTEN;
   nx_enter("allocate with %s", what);
-  nx_expect_code(opened->table.allocate(opened->table.ctx, request, result).code, NX_CODE(OK), what);
+  nx_expect_status(opened->table.allocate(opened->table.ctx, request, result), NX_CODE(OK), what);
   NxmemAllocation allocation = nx_allocation_of(original, result);
-  nx_expect_code(nx_deallocate(opened, &allocation, &unmapped).code, NX_CODE(OK), "the block back");
+  nx_expect_status(nx_deallocate(opened, &allocation, &unmapped), NX_CODE(OK), "the block back");
   nx_seen("OK");
 }
 

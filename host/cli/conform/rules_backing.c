@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "conform/backing.h"
+#include "conform/expect.h"
 #include "conform/families.h"
 #include "nxmem.h"
 #include "touch.h"
@@ -18,7 +19,7 @@ static void reserves(nx_trial *trial, const void *with) {
   nx_opened opened = nx_open_ready(trial);
   NxmemAllocRequest request = nx_request(&opened, 1 << 20, 4096);
   NxmemAllocResult result = nx_blank_result();
-  nx_expect_code(nx_allocate_committed(&opened, &request, &result).code, NX_CODE(OK), "1 MiB without a range");
+  nx_expect_status(nx_allocate_committed(&opened, &request, &result), NX_CODE(OK), "1 MiB without a range");
   NX_EXPECT(result.ptr, "OK with a NULL address");
   NX_EXPECT((uintptr_t)result.ptr % 4096 == 0, "%p is not aligned to 4096", (void *)result.ptr);
   nx_seen("OK");
@@ -29,7 +30,7 @@ static void reserve_is_empty(nx_trial *trial, const void *with) {
   nx_opened opened = nx_open_ready(trial);
   nx_reserve r = {.opened = opened, .block = nx_reserve_block(&opened, 1 << 20)};
   uint64_t mapped = r.block.result.mapped_bytes, committed = NX_UNWRITTEN;
-  nx_expect_code(nx_committed(&opened, &r.block.allocation, &committed).code, NX_CODE(OK), "committed_bytes");
+  nx_expect_status(nx_committed(&opened, &r.block.allocation, &committed), NX_CODE(OK), "committed_bytes");
   NX_EXPECT(mapped == 0, "mapped_bytes is %" PRIu64 " for a reserve without ranges", mapped);
   NX_EXPECT(committed == 0, "committed_bytes is %" PRIu64 " for a reserve without ranges", committed);
   nx_seen("0 bytes");
@@ -55,7 +56,7 @@ static void one_byte_costs(nx_trial *trial, const void *with) {
   nx_block block = nx_reserve_block(&opened, 1 << 20);
   NxmemRangeRequest one = nx_range_of(&block, 0, 1);
   uint64_t cost = NX_UNWRITTEN;
-  nx_expect_code(nx_mapped_for(&opened, &one, 1, &cost).code, NX_CODE(OK), "the cost of one byte");
+  nx_expect_status(nx_mapped_for(&opened, &one, 1, &cost), NX_CODE(OK), "the cost of one byte");
   NX_EXPECT(cost != NX_UNWRITTEN, "mapped_out was left unwritten");
   NX_EXPECT(cost >= 1 && cost <= 1ull << 40, "one byte costs %" PRIu64, cost);
   nx_seen("%" PRIu64 " bytes for one", cost);
@@ -97,7 +98,7 @@ static void commits_ranges(nx_trial *trial, const void *with) {
   ranged r;
   NxmemAllocResult result = nx_blank_result();
   prepare(trial, &r);
-  nx_expect_code(nx_allocate_committed(&r.reserve.opened, &r.request, &result).code, NX_CODE(OK), "two ranges");
+  nx_expect_status(nx_allocate_committed(&r.reserve.opened, &r.request, &result), NX_CODE(OK), "two ranges");
   NX_EXPECT(result.mapped_bytes >= 1 + r.reserve.granule && result.mapped_bytes <= r.request.bytes,
             "mapped_bytes is %" PRIu64 " for ranges of 1 and %" PRIu64 " bytes", result.mapped_bytes,
             r.reserve.granule);
@@ -116,8 +117,8 @@ static void foretells_allocation(nx_trial *trial, const void *with) {
   nx_needs_slot(backing->mapped_bytes_for_allocation != NULL, "mapped_bytes_for_allocation");
   NxmemUnloadReport before = nx_plugin_report(trial);
   nx_enter("mapped_bytes_for_allocation");
-  nx_expect_code(backing->mapped_bytes_for_allocation(backing->ctx, &r.request, &foretold).code, NX_CODE(OK),
-                 "the cost of two ranges");
+  nx_expect_status(backing->mapped_bytes_for_allocation(backing->ctx, &r.request, &foretold), NX_CODE(OK),
+                   "the cost of two ranges");
   nx_same_counts(trial, &before, "a question");
   NX_GIVEN(nx_allocate_committed(&r.reserve.opened, &r.request, &result).code == NXMEM_STATUS_OK, "it was refused");
   NX_EXPECT(foretold == result.mapped_bytes, "foretold %" PRIu64 ", mapped %" PRIu64, foretold, result.mapped_bytes);
@@ -130,7 +131,7 @@ static void commit_gives_memory(nx_trial *trial, const void *with) {
   (void)with;
   nx_reserve r = nx_reserve_ready(trial, GRANULES);
   NxmemRangeRequest range = nx_range_of(&r.block, r.granule, 2 * r.granule);
-  nx_expect_code(nx_commit(&r.opened, &range).code, NX_CODE(OK), "two granules of a reserve");
+  nx_expect_status(nx_commit(&r.opened, &range), NX_CODE(OK), "two granules of a reserve");
   must_touch(&r.opened, r.block.allocation.ptr + r.granule, 2 * r.granule);
   nx_seen("%" PRIu64 " bytes", 2 * r.granule);
 }
@@ -138,8 +139,7 @@ static void commit_gives_memory(nx_trial *trial, const void *with) {
 static uint64_t cost_of(const nx_reserve *r, uint64_t offset, uint64_t bytes) {
   NxmemRangeRequest range = nx_range_of(&r->block, offset, bytes);
   uint64_t cost = NX_UNWRITTEN;
-  uint32_t code = nx_mapped_for(&r->opened, &range, 1, &cost).code;
-  NX_GIVEN(code == NXMEM_STATUS_OK, "mapped_bytes_for_ranges answered %s", nxmem_status_name(code));
+  nx_given_ok(nx_mapped_for(&r->opened, &range, 1, &cost), "mapped_bytes_for_ranges");
   return cost;
 }
 
@@ -197,7 +197,7 @@ static void decommit_gives_back(nx_trial *trial, const void *with) {
   nx_must_commit(&r, 0, 4 * r.granule);
   NxmemRangeRequest range = nx_range_of(&r.block, r.granule, 2 * r.granule);
   uint64_t before = nx_committed_now(&r), unmapped = NX_UNWRITTEN;
-  nx_expect_code(nx_decommit(&r.opened, &range, &unmapped).code, NX_CODE(OK), "two committed granules");
+  nx_expect_status(nx_decommit(&r.opened, &range, &unmapped), NX_CODE(OK), "two committed granules");
   uint64_t after = nx_committed_now(&r);
   NX_EXPECT(unmapped == before - after,
             "unmapped_out is %" PRIu64 ", committed_bytes went from %" PRIu64 " to %" PRIu64, unmapped, before, after);
@@ -255,7 +255,7 @@ static void release_gives_back(nx_trial *trial, const void *with) {
   uint64_t unmapped = NX_UNWRITTEN;
   nx_must_commit(&r, 0, 3 * r.granule);
   uint64_t committed = nx_committed_now(&r);
-  nx_expect_code(nx_deallocate(&r.opened, &r.block.allocation, &unmapped).code, NX_CODE(OK), "a reserve");
+  nx_expect_status(nx_deallocate(&r.opened, &r.block.allocation, &unmapped), NX_CODE(OK), "a reserve");
   NX_EXPECT(unmapped <= committed, "%" PRIu64 " bytes unmapped, %" PRIu64 " were committed", unmapped, committed);
   report = nx_plugin_report(trial);
   NX_EXPECT(report.live_allocations == 0, "live_allocations is %" PRIu64, report.live_allocations);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "conform/backing.h"
+#include "conform/expect.h"
 #include "conform/families.h"
 #include "conform/memory.h"
 #include "nxmem.h"
@@ -147,10 +148,9 @@ static void null_numbers(nx_trial *trial, const void *with) {
   uint64_t before = nx_committed_now(&r);
   NxmemRangeRequest request = nx_range_of(&r.block, 0, r.granule);
   if (has_slot(&r.opened, 1))
-    nx_expect_code(nx_decommit(&r.opened, &request, NULL).code, NX_CODE(INVALID_ARGUMENT), "decommit_range");
-  nx_expect_code(nx_mapped_for(&r.opened, &request, 1, NULL).code, NX_CODE(INVALID_ARGUMENT),
-                 "mapped_bytes_for_ranges");
-  nx_expect_code(nx_committed(&r.opened, &r.block.allocation, NULL).code, NX_CODE(INVALID_ARGUMENT), "committed_bytes");
+    nx_expect_status(nx_decommit(&r.opened, &request, NULL), NX_CODE(INVALID_ARGUMENT), "decommit_range");
+  nx_expect_status(nx_mapped_for(&r.opened, &request, 1, NULL), NX_CODE(INVALID_ARGUMENT), "mapped_bytes_for_ranges");
+  nx_expect_status(nx_committed(&r.opened, &r.block.allocation, NULL), NX_CODE(INVALID_ARGUMENT), "committed_bytes");
   nothing_changed(&r, before, "NULL out-parameters");
   nx_seen("INVALID_ARGUMENT");
 }
@@ -223,7 +223,7 @@ static void refuses_allocation(nx_trial *trial, const void *with) {
     NxmemAllocRequest request = nx_request(&opened, 1 << 20, 4096);
     NxmemAllocResult result = nx_blank_result();
     BAD[i].spoil(&request);
-    nx_expect_code(nx_allocate_committed(&opened, &request, &result).code, BAD[i].accepted, BAD[i].what);
+    nx_expect_status(nx_allocate_committed(&opened, &request, &result), BAD[i].accepted, BAD[i].what);
     nx_same_counts(trial, &before, BAD[i].what);
   }
   nx_seen("%zu wrong requests, nothing changed", sizeof BAD / sizeof BAD[0]);
@@ -237,10 +237,10 @@ static void allocation_records(nx_trial *trial, const void *with) {
   NxmemAllocResult result = nx_blank_result();
   uint32_t sizes[NX_SHORT_SIZES], count = nx_short_sizes(NX_REQUEST_BYTES, sizes);
   for (uint32_t i = 0; i < count; i++)
-    nx_expect_code(nx_allocate_committed(&opened, nx_short_copy(&request, sizes[i], NX_REQUEST_BYTES), &result).code,
-                   NX_CODE(SHORT_STRUCT), "a request below 64 bytes");
-  nx_expect_code(nx_allocate_committed(&opened, NULL, &result).code, NX_CODE(INVALID_ARGUMENT), "a NULL request");
-  nx_expect_code(nx_allocate_committed(&opened, &request, NULL).code, NX_CODE(INVALID_ARGUMENT), "a NULL result");
+    nx_expect_status(nx_allocate_committed(&opened, nx_short_copy(&request, sizes[i], NX_REQUEST_BYTES), &result),
+                     NX_CODE(SHORT_STRUCT), "a request below 64 bytes");
+  nx_expect_status(nx_allocate_committed(&opened, NULL, &result), NX_CODE(INVALID_ARGUMENT), "a NULL request");
+  nx_expect_status(nx_allocate_committed(&opened, &request, NULL), NX_CODE(INVALID_ARGUMENT), "a NULL result");
   nx_same_counts(trial, &before, "wrong records");
   nx_seen("SHORT_STRUCT and INVALID_ARGUMENT");
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "conform/expect.h"
 #include "conform/families.h"
 #include "conform/memory.h"
 #include "conform/slots.h"
@@ -40,8 +41,7 @@ static void enqueue_all(queue *q) {
   for (int i = 0; i < QUEUED; i++) q->blocks[i] = nx_take(&q->opened, 4096, 64);
   for (int i = 0; i < QUEUED; i++) {
     q->tickets[i] = NX_UNWRITTEN;
-    uint32_t code = nx_enqueue(&q->opened, &q->blocks[i].allocation, &q->tickets[i]).code;
-    NX_GIVEN(code == NXMEM_STATUS_OK, "enqueue_release answered %s", nxmem_status_name(code));
+    nx_given_ok(nx_enqueue(&q->opened, &q->blocks[i].allocation, &q->tickets[i]), "enqueue_release");
   }
 }
 
@@ -86,8 +86,7 @@ static uint64_t settled(const queue *q) {
 
 static uint64_t drain_once(const queue *q, uint64_t max) {
   uint64_t retired = NX_UNWRITTEN;
-  uint32_t code = nx_drain(&q->opened, max, &retired).code;
-  NX_GIVEN(code == NXMEM_STATUS_OK, "drain_releases answered %s", nxmem_status_name(code));
+  nx_given_ok(nx_drain(&q->opened, max, &retired), "drain_releases");
   return retired;
 }
 
@@ -114,7 +113,7 @@ static void enqueues(nx_trial *trial, const void *with) {
   queue *q = begin(trial);
   uint64_t ticket = NX_UNWRITTEN;
   nx_block block = nx_take(&q->opened, 4096, 64);
-  nx_expect_code(nx_enqueue(&q->opened, &block.allocation, &ticket).code, NX_CODE(OK), "a live block, idle");
+  nx_expect_status(nx_enqueue(&q->opened, &block.allocation, &ticket), NX_CODE(OK), "a live block, idle");
   nx_seen("OK");
 }
 
@@ -158,7 +157,7 @@ static void drains(nx_trial *trial, const void *with) {
   enqueue_all(q);
   for (int i = 0; i < PASSES && settled(q) < QUEUED; i++) {
     uint64_t retired = NX_UNWRITTEN;
-    nx_expect_code(nx_drain(&q->opened, UINT64_MAX, &retired).code, NX_CODE(OK), "drain_releases");
+    nx_expect_status(nx_drain(&q->opened, UINT64_MAX, &retired), NX_CODE(OK), "drain_releases");
     NX_EXPECT(retired != NX_UNWRITTEN, "retired_out was left unwritten");
     if (settled(q) < QUEUED) pause_shortly();
   }
@@ -322,7 +321,7 @@ static uint64_t pending_now(const queue *q) {
   uint64_t count = NX_UNWRITTEN;
   nx_enter("pending_release_count");
   NX_GIVEN(t->pending_release_count, "there is no pending_release_count slot");
-  nx_expect_code(t->pending_release_count(t->ctx, &count).code, NX_CODE(OK), "pending_release_count");
+  nx_expect_status(t->pending_release_count(t->ctx, &count), NX_CODE(OK), "pending_release_count");
   NX_EXPECT(count != NX_UNWRITTEN, "count_out was left unwritten");
   return count;
 }
@@ -349,8 +348,8 @@ static void null_counts(nx_trial *trial, const void *with) {
   const NxmemAllocatorVtable *t = &q->opened.table;
   nx_enter("pending_release_count with a NULL count");
   NX_GIVEN(t->pending_release_count, "there is no pending_release_count slot");
-  nx_expect_code(t->pending_release_count(t->ctx, NULL).code, NX_CODE(INVALID_ARGUMENT), "a NULL count_out");
-  nx_expect_code(nx_drain(&q->opened, 1, NULL).code, NX_CODE(INVALID_ARGUMENT), "a NULL retired_out");
+  nx_expect_status(t->pending_release_count(t->ctx, NULL), NX_CODE(INVALID_ARGUMENT), "a NULL count_out");
+  nx_expect_status(nx_drain(&q->opened, 1, NULL), NX_CODE(INVALID_ARGUMENT), "a NULL retired_out");
   nx_seen("INVALID_ARGUMENT for both");
 }
 

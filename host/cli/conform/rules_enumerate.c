@@ -24,7 +24,7 @@ static void lists(nx_trial *trial, const void *with) {
   uint64_t count = UINT64_MAX;
   nx_plugin_negotiate(trial);
   nx_enter("NxmemCreateAllocatorFactories");
-  nx_expect_code(trial->factories(trial->entries, NX_FACTORIES, &count).code, NX_CODE(OK), "room for 64 factories");
+  nx_expect_status(trial->factories(trial->entries, NX_FACTORIES, &count), NX_CODE(OK), "room for 64 factories");
   NX_EXPECT(count != UINT64_MAX, "out_count was left unwritten");
   nx_seen("OK");
 }
@@ -93,7 +93,7 @@ static void too_little_room(nx_trial *trial, const void *with) {
     uint64_t count = 0;
     const NxmemAllocatorFactoryVtable **entries = nx_guarded(blank, room * sizeof *entries, 1);
     nx_enter("NxmemCreateAllocatorFactories with room for %" PRIu64 " of %" PRIu64, room, needed);
-    nx_expect_code(trial->factories(entries, room, &count).code, NX_CODE(INVALID_ARGUMENT), "too little room");
+    nx_expect_status(trial->factories(entries, room, &count), NX_CODE(INVALID_ARGUMENT), "too little room");
   }
   nx_seen("INVALID_ARGUMENT with room for fewer than %" PRIu64, needed);
 }
@@ -108,8 +108,8 @@ static void exact_room(nx_trial *trial, const void *with) {
   nx_plugin_release_factories(trial);
   uint64_t *count = nx_guarded(&zero, sizeof zero, 1);
   nx_enter("NxmemCreateAllocatorFactories with room for exactly %" PRIu64, needed);
-  nx_expect_code(trial->factories(nx_guarded(blank, needed * sizeof blank[0], 1), needed, count).code, NX_CODE(OK),
-                 "an array of the exact size");
+  nx_expect_status(trial->factories(nx_guarded(blank, needed * sizeof blank[0], 1), needed, count), NX_CODE(OK),
+                   "an array of the exact size");
   NX_EXPECT(*count == needed, "the count went from %" PRIu64 " to %" PRIu64, needed, *count);
   nx_seen("%" PRIu64 " again", needed);
 }
@@ -119,9 +119,9 @@ static void null_arguments(nx_trial *trial, const void *with) {
   uint64_t count = 0;
   nx_plugin_negotiate(trial);
   nx_enter("NxmemCreateAllocatorFactories(NULL, 64, count)");
-  nx_expect_code(trial->factories(NULL, NX_FACTORIES, &count).code, NX_CODE(INVALID_ARGUMENT), "a NULL array");
+  nx_expect_status(trial->factories(NULL, NX_FACTORIES, &count), NX_CODE(INVALID_ARGUMENT), "a NULL array");
   nx_enter("NxmemCreateAllocatorFactories(array, 64, NULL)");
-  nx_expect_code(trial->factories(trial->entries, NX_FACTORIES, NULL).code, NX_CODE(INVALID_ARGUMENT), "a NULL count");
+  nx_expect_status(trial->factories(trial->entries, NX_FACTORIES, NULL), NX_CODE(INVALID_ARGUMENT), "a NULL count");
   nx_seen("INVALID_ARGUMENT for a NULL array and for a NULL count");
 }
 
@@ -249,7 +249,7 @@ static void lists_again(nx_trial *trial, const void *with) {
   uint64_t again = UINT64_MAX;
   memset(trial->entries, 0, sizeof trial->entries);
   nx_enter("NxmemCreateAllocatorFactories once more");
-  nx_expect_code(trial->factories(trial->entries, NX_FACTORIES, &again).code, NX_CODE(OK), "a second list");
+  nx_expect_status(trial->factories(trial->entries, NX_FACTORIES, &again), NX_CODE(OK), "a second list");
   if (again > NX_FACTORIES) again = NX_FACTORIES;
   NX_EXPECT(again == count, "%" PRIu64 " factories at first, then %" PRIu64, count, again);
   nx_seen("%" PRIu64 " again", again);

@@ -23,7 +23,7 @@ static void short_request(nx_trial *trial, const void *with) {
     NxmemNegotiateResponse room = nx_plugin_room();
     const void *request = nx_short_copy(&offer, sizes[i], NXMEM_REQUEST_BYTES);
     nx_enter("NxmemNegotiate with a request of %" PRIu32 " bytes", sizes[i]);
-    nx_expect_code(trial->negotiate(request, &room).code, NX_CODE(SHORT_STRUCT), "a request below 32 bytes");
+    nx_expect_status(trial->negotiate(request, &room), NX_CODE(SHORT_STRUCT), "a request below 32 bytes");
   }
   nx_seen("SHORT_STRUCT at 0, 8, 24 and 31 bytes");
 }
@@ -50,7 +50,7 @@ static void null_response(nx_trial *trial, const void *with) {
   const NxmemNegotiateRequest offer = nx_plugin_offer();
   nx_plugin_load(trial);
   nx_enter("NxmemNegotiate(request, NULL)");
-  nx_expect_code(trial->negotiate(&offer, NULL).code, NX_CODE(INVALID_ARGUMENT), "a NULL response");
+  nx_expect_status(trial->negotiate(&offer, NULL), NX_CODE(INVALID_ARGUMENT), "a NULL response");
   nx_seen("INVALID_ARGUMENT");
 }
 
@@ -121,7 +121,7 @@ static void exact_memory(nx_trial *trial, const void *with) {
   const void *request = nx_guarded(&offer, sizeof offer, 0);
   void *response = nx_guarded(&room, sizeof room, 1);
   nx_enter("NxmemNegotiate with a read-only request, and no byte behind request and response");
-  nx_expect_code(trial->negotiate(request, response).code, NX_CODE(OK), "records of their exact size");
+  nx_expect_status(trial->negotiate(request, response), NX_CODE(OK), "records of their exact size");
   nx_seen("OK");
 }
 

@@ -36,7 +36,7 @@ static opening begin(nx_trial *trial) {
 static void must_refuse(const opening *o, const void *request, nx_codes accepted, const char *what) {
   const NxmemAllocatorVtable *table = NULL;
   nx_enter("open_allocator with %s", what);
-  nx_expect_code(o->factory.open_allocator(o->factory.ctx, request, &table).code, accepted, what);
+  nx_expect_status(o->factory.open_allocator(o->factory.ctx, request, &table), accepted, what);
   nx_same_counts(o->trial, &o->before, "a refused open");
   nx_seen("%s, nothing opened", nx_codes_words(accepted));
 }
@@ -59,8 +59,8 @@ static void null_out(nx_trial *trial, const void *with) {
   (void)with;
   opening o = begin(trial);
   nx_enter("open_allocator with a NULL allocator_out");
-  nx_expect_code(o.factory.open_allocator(o.factory.ctx, &o.request, NULL).code, NX_CODE(INVALID_ARGUMENT),
-                 "a NULL allocator_out");
+  nx_expect_status(o.factory.open_allocator(o.factory.ctx, &o.request, NULL), NX_CODE(INVALID_ARGUMENT),
+                   "a NULL allocator_out");
   nx_same_counts(trial, &o.before, "a refused open");
   nx_seen("INVALID_ARGUMENT, nothing opened");
 }
@@ -110,7 +110,7 @@ static void must_open(const opening *o, const void *request, const char *what) {
   const NxmemAllocatorVtable *table = NULL;
   nx_opened opened;
   nx_enter("open_allocator with %s", what);
-  nx_expect_code(o->factory.open_allocator(o->factory.ctx, request, &table).code, NX_CODE(OK), what);
+  nx_expect_status(o->factory.open_allocator(o->factory.ctx, request, &table), NX_CODE(OK), what);
   NX_GIVEN(nx_opened_read(o->trial, table, &opened).reason == NXMEM_REASON_NONE, "the table cannot be read");
   nx_block block = nx_take(&opened, 64, 16);
   nx_give(&opened, &block);

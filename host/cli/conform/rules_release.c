@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "conform/expect.h"
 #include "conform/families.h"
 #include "conform/memory.h"
 #include "conform/parallel.h"
@@ -21,7 +22,7 @@ static void gives_back(nx_trial *trial, const void *with) {
   nx_opened opened = nx_open_ready(trial);
   uint64_t unmapped = NX_UNWRITTEN;
   nx_block block = nx_take(&opened, BYTES, ALIGN);
-  nx_expect_code(nx_deallocate(&opened, &block.allocation, &unmapped).code, NX_CODE(OK), "a live block, idle");
+  nx_expect_status(nx_deallocate(&opened, &block.allocation, &unmapped), NX_CODE(OK), "a live block, idle");
   nx_seen("OK");
 }
 
@@ -63,7 +64,7 @@ static void exact_memory(nx_trial *trial, const void *with) {
   nx_block block = nx_take(&opened, BYTES, ALIGN);
   const NxmemAllocation *record = nx_guarded(&block.allocation, sizeof block.allocation, 0);
   uint64_t *unmapped = nx_guarded(&blank, sizeof blank, 1);
-  nx_expect_code(nx_deallocate(&opened, record, unmapped).code, NX_CODE(OK), "a read-only record of its exact size");
+  nx_expect_status(nx_deallocate(&opened, record, unmapped), NX_CODE(OK), "a read-only record of its exact size");
   nx_seen("OK");
 }
 
@@ -73,7 +74,7 @@ static void long_record(nx_trial *trial, const void *with) {
   uint64_t unmapped = NX_UNWRITTEN;
   nx_block block = nx_take(&opened, BYTES, ALIGN);
   const NxmemAllocation *record = nx_long_copy(&block.allocation, NX_ALLOCATION_BYTES);
-  nx_expect_code(nx_deallocate(&opened, record, &unmapped).code, NX_CODE(OK), "a record of 120 bytes");
+  nx_expect_status(nx_deallocate(&opened, record, &unmapped), NX_CODE(OK), "a record of 120 bytes");
   nx_seen("OK");
 }
 
@@ -228,7 +229,7 @@ static void outcome_exact(nx_trial *trial, const void *with) {
   nx_block block = nx_take(&opened, BYTES, ALIGN);
   NxmemReleaseOutcome *outcome = nx_guarded(&blank, sizeof blank, 1);
   const NxmemAllocation *record = nx_guarded(&block.allocation, sizeof block.allocation, 0);
-  nx_expect_code(nx_release_allocation(&opened, record, outcome).code, NX_CODE(OK), "records of their exact size");
+  nx_expect_status(nx_release_allocation(&opened, record, outcome), NX_CODE(OK), "records of their exact size");
   nx_seen("OK");
 }
 
@@ -239,10 +240,10 @@ static void both_ways(nx_trial *trial, const void *with) {
   uint64_t unmapped = NX_UNWRITTEN;
   nx_block first = nx_take(&opened, BYTES, ALIGN), second = nx_take(&opened, BYTES, ALIGN);
   NxmemReleaseOutcome outcome = nx_blank_outcome();
-  nx_expect_code(nx_deallocate(&opened, &first.allocation, &unmapped).code, NX_CODE(OK), "deallocate beside it");
-  nx_expect_code(nx_release_allocation(&opened, &second.allocation, &outcome).code, NX_CODE(OK), "release_allocation");
-  nx_expect_code(nx_deallocate(&opened, &second.allocation, &unmapped).code, NX_CODE(UNKNOWN_ALLOCATION),
-                 "deallocate of what release_allocation gave back");
+  nx_expect_status(nx_deallocate(&opened, &first.allocation, &unmapped), NX_CODE(OK), "deallocate beside it");
+  nx_expect_status(nx_release_allocation(&opened, &second.allocation, &outcome), NX_CODE(OK), "release_allocation");
+  nx_expect_status(nx_deallocate(&opened, &second.allocation, &unmapped), NX_CODE(UNKNOWN_ALLOCATION),
+                   "deallocate of what release_allocation gave back");
   nx_same_counts(trial, &before, "both blocks given back");
   nx_seen("the same block under both");
 }

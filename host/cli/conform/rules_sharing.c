@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "conform/expect.h"
 #include "conform/families.h"
 #include "conform/sharing.h"
 #include "nxmem.h"
@@ -21,7 +22,7 @@ static void creates(nx_trial *trial, const void *with) {
   (void)with;
   nx_opened opened = nx_open_ready(trial);
   NxmemSharedPrefixHandle handle = nx_blank_handle();
-  nx_expect_code(nx_create(&opened, NX_PREFIX_BYTES, &handle).code, NX_CODE(OK), "a prefix of 100,000 bytes");
+  nx_expect_status(nx_create(&opened, NX_PREFIX_BYTES, &handle), NX_CODE(OK), "a prefix of 100,000 bytes");
   nx_seen("OK");
 }
 
@@ -51,9 +52,9 @@ static void counts_prefixes(nx_trial *trial, const void *with) {
   capabilities_are(trial, 0, "before any prefix");
   NxmemSharedPrefixHandle first = nx_must_create(&opened), second = nx_must_create(&opened);
   capabilities_are(trial, 2, "with two prefixes");
-  nx_expect_code(nx_release_prefix(&opened, &first).code, NX_CODE(OK), "release_shared_prefix");
+  nx_expect_status(nx_release_prefix(&opened, &first), NX_CODE(OK), "release_shared_prefix");
   capabilities_are(trial, 1, "after one of two was released");
-  nx_expect_code(nx_release_prefix(&opened, &second).code, NX_CODE(OK), "release_shared_prefix");
+  nx_expect_status(nx_release_prefix(&opened, &second), NX_CODE(OK), "release_shared_prefix");
   capabilities_are(trial, 0, "after both were released");
   nx_seen("0, 2, 1, 0");
 }
@@ -66,15 +67,15 @@ static void counts_references(nx_trial *trial, const void *with) {
     nx_seen("there is no retain_shared_prefix slot");
     return;
   }
-  nx_expect_code(nx_retain(&opened, &h).code, NX_CODE(OK), "a live prefix");
+  nx_expect_status(nx_retain(&opened, &h), NX_CODE(OK), "a live prefix");
   capabilities_are(trial, 1, "with two references to one prefix");
   nx_must_release(&opened, &h);
   capabilities_are(trial, 1, "with one of two references left");
-  nx_expect_code(nx_retain(&opened, &h).code, NX_CODE(OK), "a prefix with one reference");
+  nx_expect_status(nx_retain(&opened, &h), NX_CODE(OK), "a prefix with one reference");
   nx_must_release(&opened, &h);
   nx_must_release(&opened, &h);
   capabilities_are(trial, 0, "after the last reference");
-  nx_expect_code(nx_release_prefix(&opened, &h).code, NX_CODE(UNKNOWN_ALLOCATION), "a release too many");
+  nx_expect_status(nx_release_prefix(&opened, &h), NX_CODE(UNKNOWN_ALLOCATION), "a release too many");
   nx_seen("lives as long as a reference is held");
 }
 
@@ -85,7 +86,7 @@ static void commits(nx_trial *trial, const void *with) {
   nx_shared s = nx_share_ready(trial, 0);
   NxmemSharedPrefixCommitInfo info = nx_blank_info();
   NxmemSharedPrefixCommitRequest request = nx_commit_request(&s.prefix, &s.blocks[0], 0);
-  nx_expect_code(nx_commit_prefix(&s.opened, &request, &info).code, NX_CODE(OK), "offset 0 of a reserve");
+  nx_expect_status(nx_commit_prefix(&s.opened, &request, &info), NX_CODE(OK), "offset 0 of a reserve");
   nx_seen("OK");
 }
 
@@ -95,7 +96,7 @@ static void commits_thrice(nx_trial *trial, const void *with) {
   for (int i = 0; i < SHARERS; i++) {
     NxmemSharedPrefixCommitInfo info = nx_blank_info();
     NxmemSharedPrefixCommitRequest request = nx_commit_request(&s.prefix, &s.blocks[i], 0);
-    nx_expect_code(nx_commit_prefix(&s.opened, &request, &info).code, NX_CODE(OK), "one more block");
+    nx_expect_status(nx_commit_prefix(&s.opened, &request, &info), NX_CODE(OK), "one more block");
   }
   nx_seen("%d blocks", SHARERS);
 }
@@ -131,7 +132,7 @@ static void foretells_charge(nx_trial *trial, const void *with) {
   nx_needs_slot(s.opened.sharing.incremental_owned_bytes != NULL, "incremental_owned_bytes");
   for (int i = 0; i < SHARERS; i++) {
     uint64_t foretold = NX_UNWRITTEN;
-    nx_expect_code(nx_incremental(&s.opened, &s.prefix, &foretold).code, NX_CODE(OK), "a live prefix");
+    nx_expect_status(nx_incremental(&s.opened, &s.prefix, &foretold), NX_CODE(OK), "a live prefix");
     nx_share_one(&s, i);
     NX_EXPECT(foretold == s.infos[i].additional_owned_bytes, "foretold %" PRIu64 ", charged %" PRIu64, foretold,
               s.infos[i].additional_owned_bytes);

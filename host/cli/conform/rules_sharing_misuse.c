@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "conform/expect.h"
 #include "conform/families.h"
 #include "conform/memory.h"
 #include "conform/sharing.h"
@@ -33,11 +34,11 @@ static void all_refuse(const nx_shared *s, const NxmemSharedPrefixHandle *handle
   NxmemSharedPrefixCommitInfo info = nx_blank_info();
   uint64_t bytes = 0;
   const NxmemSharedMappingVtable *t = &s->opened.sharing;
-  if (t->retain_shared_prefix) nx_expect_code(nx_retain(&s->opened, handle).code, accepted, "retain_shared_prefix");
+  if (t->retain_shared_prefix) nx_expect_status(nx_retain(&s->opened, handle), accepted, "retain_shared_prefix");
   if (t->incremental_owned_bytes)
-    nx_expect_code(nx_incremental(&s->opened, handle, &bytes).code, accepted, "incremental_owned_bytes");
-  nx_expect_code(nx_commit_prefix(&s->opened, &request, &info).code, accepted, "commit_shared_prefix");
-  nx_expect_code(nx_release_prefix(&s->opened, handle).code, accepted, "release_shared_prefix");
+    nx_expect_status(nx_incremental(&s->opened, handle, &bytes), accepted, "incremental_owned_bytes");
+  nx_expect_status(nx_commit_prefix(&s->opened, &request, &info), accepted, "commit_shared_prefix");
+  nx_expect_status(nx_release_prefix(&s->opened, handle), accepted, "release_shared_prefix");
 }
 
 static void wrong_handle(nx_trial *trial, const void *with) {
@@ -79,9 +80,9 @@ static void short_handle(nx_trial *trial, const void *with) {
   uint32_t sizes[NX_SHORT_SIZES], count = nx_short_sizes(NX_HANDLE_BYTES, sizes);
   for (uint32_t i = 0; i < count; i++) {
     const NxmemSharedPrefixHandle *handle = nx_short_copy(&s.prefix, sizes[i], NX_HANDLE_BYTES);
-    nx_expect_code(nx_release_prefix(&s.opened, handle).code, NX_CODE(SHORT_STRUCT), "release_shared_prefix");
+    nx_expect_status(nx_release_prefix(&s.opened, handle), NX_CODE(SHORT_STRUCT), "release_shared_prefix");
     if (s.opened.sharing.retain_shared_prefix)
-      nx_expect_code(nx_retain(&s.opened, handle).code, NX_CODE(SHORT_STRUCT), "retain_shared_prefix");
+      nx_expect_status(nx_retain(&s.opened, handle), NX_CODE(SHORT_STRUCT), "retain_shared_prefix");
   }
   nx_same_counts(trial, &before, "short handles");
   nx_seen("SHORT_STRUCT at 0, 8, 56 and 63 bytes");
@@ -94,14 +95,14 @@ static void null_arguments(nx_trial *trial, const void *with) {
   NxmemSharedPrefixCommitRequest request = nx_commit_request(&s.prefix, &s.blocks[0], 0);
   NxmemSharedPrefixCommitInfo info = nx_blank_info();
   const nx_codes invalid = NX_CODE(INVALID_ARGUMENT);
-  nx_expect_code(nx_create(&s.opened, NX_PREFIX_BYTES, NULL).code, invalid, "create_shared_prefix");
-  nx_expect_code(nx_release_prefix(&s.opened, NULL).code, invalid, "release_shared_prefix");
-  nx_expect_code(nx_commit_prefix(&s.opened, NULL, &info).code, invalid, "commit_shared_prefix without a request");
-  nx_expect_code(nx_commit_prefix(&s.opened, &request, NULL).code, invalid, "commit_shared_prefix without info");
+  nx_expect_status(nx_create(&s.opened, NX_PREFIX_BYTES, NULL), invalid, "create_shared_prefix");
+  nx_expect_status(nx_release_prefix(&s.opened, NULL), invalid, "release_shared_prefix");
+  nx_expect_status(nx_commit_prefix(&s.opened, NULL, &info), invalid, "commit_shared_prefix without a request");
+  nx_expect_status(nx_commit_prefix(&s.opened, &request, NULL), invalid, "commit_shared_prefix without info");
   if (s.opened.sharing.retain_shared_prefix)
-    nx_expect_code(nx_retain(&s.opened, NULL).code, invalid, "retain_shared_prefix");
+    nx_expect_status(nx_retain(&s.opened, NULL), invalid, "retain_shared_prefix");
   if (s.opened.sharing.incremental_owned_bytes)
-    nx_expect_code(nx_incremental(&s.opened, &s.prefix, NULL).code, invalid, "incremental_owned_bytes");
+    nx_expect_status(nx_incremental(&s.opened, &s.prefix, NULL), invalid, "incremental_owned_bytes");
   nx_same_counts(trial, &before, "NULL arguments");
   nx_seen("INVALID_ARGUMENT");
 }
@@ -114,9 +115,9 @@ static void refuses_sizes(nx_trial *trial, const void *with) {
   NxmemUnloadReport before = nx_plugin_report(trial);
   NxmemSharedPrefixHandle handle = nx_blank_handle();
   const nx_codes too_much = NX_CODE(INVALID_ARGUMENT) | NX_CODE(OUT_OF_MEMORY);
-  nx_expect_code(nx_create(&opened, 0, &handle).code, NX_CODE(INVALID_ARGUMENT), "zero bytes");
-  nx_expect_code(nx_create(&opened, UINT64_MAX, &handle).code, too_much, "2^64 - 1 bytes");
-  nx_expect_code(nx_create(&opened, 1ull << 63, &handle).code, too_much, "2^63 bytes");
+  nx_expect_status(nx_create(&opened, 0, &handle), NX_CODE(INVALID_ARGUMENT), "zero bytes");
+  nx_expect_status(nx_create(&opened, UINT64_MAX, &handle), too_much, "2^64 - 1 bytes");
+  nx_expect_status(nx_create(&opened, 1ull << 63, &handle), too_much, "2^63 bytes");
   nx_same_counts(trial, &before, "refused sizes");
   nx_seen("refused");
 }
@@ -129,8 +130,8 @@ static void refuses_mechanism(nx_trial *trial, const void *with) {
   const NxmemSharedMappingVtable *t = &opened.sharing;
   nx_needs_slot(t->create_shared_prefix != NULL, "create_shared_prefix");
   nx_enter("create_shared_prefix for another mechanism");
-  nx_expect_code(t->create_shared_prefix(t->ctx, opened.table.mechanism_id ^ 1ull << 40, 4096, &handle).code,
-                 NX_CODE(WRONG_MECHANISM), "another mechanism");
+  nx_expect_status(t->create_shared_prefix(t->ctx, opened.table.mechanism_id ^ 1ull << 40, 4096, &handle),
+                   NX_CODE(WRONG_MECHANISM), "another mechanism");
   nx_same_counts(trial, &before, "another mechanism");
   nx_seen("WRONG_MECHANISM");
 }
@@ -164,8 +165,8 @@ static void refuses_offsets(nx_trial *trial, const void *with) {
   for (size_t i = 0; i < sizeof offsets / sizeof offsets[0]; i++) {
     NxmemSharedPrefixCommitRequest request = nx_commit_request(&s.prefix, &s.blocks[0], offsets[i]);
     NxmemSharedPrefixCommitInfo info = nx_blank_info();
-    nx_expect_code(nx_commit_prefix(&s.opened, &request, &info).code, NX_CODE(INVALID_ARGUMENT),
-                   "an offset from which the prefix leaves the block");
+    nx_expect_status(nx_commit_prefix(&s.opened, &request, &info), NX_CODE(INVALID_ARGUMENT),
+                     "an offset from which the prefix leaves the block");
   }
   nx_same_counts(trial, &before, "offsets outside");
   nx_seen("INVALID_ARGUMENT for 5 offsets");
@@ -178,14 +179,14 @@ static void refuses_blocks(nx_trial *trial, const void *with) {
   NxmemSharedPrefixCommitInfo info = nx_blank_info();
   NxmemSharedPrefixCommitRequest request = nx_commit_request(&s.prefix, &s.blocks[0], 0);
   request.allocation.allocation_id ^= 1ull << 35;
-  nx_expect_code(nx_commit_prefix(&s.opened, &request, &info).code, NX_CODE(UNKNOWN_ALLOCATION), "an unknown block");
+  nx_expect_status(nx_commit_prefix(&s.opened, &request, &info), NX_CODE(UNKNOWN_ALLOCATION), "an unknown block");
   request = nx_commit_request(&s.prefix, &s.blocks[0], 0);
   request.allocation.mechanism_id ^= 1ull << 40;
-  nx_expect_code(nx_commit_prefix(&s.opened, &request, &info).code, NX_CODE(WRONG_MECHANISM),
-                 "a block of another mechanism");
+  nx_expect_status(nx_commit_prefix(&s.opened, &request, &info), NX_CODE(WRONG_MECHANISM),
+                   "a block of another mechanism");
   request = nx_commit_request(&s.prefix, &s.blocks[0], 0);
   request.allocation.device.index++;
-  nx_expect_code(nx_commit_prefix(&s.opened, &request, &info).code, NX_CODE(WRONG_DEVICE), "a block of another device");
+  nx_expect_status(nx_commit_prefix(&s.opened, &request, &info), NX_CODE(WRONG_DEVICE), "a block of another device");
   nx_same_counts(trial, &before, "wrong blocks");
   nx_seen("UNKNOWN_ALLOCATION, WRONG_MECHANISM, WRONG_DEVICE");
 }
@@ -200,8 +201,8 @@ static void commit_records(nx_trial *trial, const void *with) {
   uint8_t blank[NX_ROOM_BYTES] = {0};
   uint32_t sizes[NX_SHORT_SIZES], count = nx_short_sizes(NX_COMMIT_REQUEST_BYTES, sizes);
   for (uint32_t i = 0; i < count; i++)
-    nx_expect_code(nx_commit_prefix(&s.opened, nx_short_copy(&request, sizes[i], NX_COMMIT_REQUEST_BYTES), &info).code,
-                   NX_CODE(SHORT_STRUCT), "a request below 136 bytes");
+    nx_expect_status(nx_commit_prefix(&s.opened, nx_short_copy(&request, sizes[i], NX_COMMIT_REQUEST_BYTES), &info),
+                     NX_CODE(SHORT_STRUCT), "a request below 136 bytes");
   for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++) {
     nx_room room;
     nx_room_begin(&room, blank, rooms[i]);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "conform/backing.h"
+#include "conform/expect.h"
 #include "conform/families.h"
 #include "conform/parallel.h"
 #include "conform/pressure.h"
@@ -25,11 +26,11 @@ static void allocate_and_give(void *with, uint32_t thread) {
     nx_block *slot = &held[i % HELD];
     uint64_t unmapped = NX_UNWRITTEN;
     if (i >= HELD)
-      nx_expect_code(nx_deallocate(opened, &slot->allocation, &unmapped).code, NX_CODE(OK), "a block of this thread");
+      nx_expect_status(nx_deallocate(opened, &slot->allocation, &unmapped), NX_CODE(OK), "a block of this thread");
     if (i >= ROUNDS) continue;
     NxmemAllocRequest request = nx_request(opened, 32 + (thread * 977 + i) % 4000, 16);
     slot->result = nx_blank_result();
-    nx_expect_code(nx_allocate(opened, &request, &slot->result).code, NX_CODE(OK), "allocate from eight threads");
+    nx_expect_status(nx_allocate(opened, &request, &slot->result), NX_CODE(OK), "allocate from eight threads");
     slot->allocation = nx_allocation_of(&request, &slot->result);
   }
 }
@@ -56,8 +57,8 @@ static void enqueue_and_drain(void *with, uint32_t thread) {
   for (int i = 0; i < 200; i++) {
     nx_block block = nx_take(&q->opened, 64, 16);
     uint64_t number = NX_UNWRITTEN;
-    nx_expect_code(nx_enqueue(&q->opened, &block.allocation, &number).code, NX_CODE(OK), "a block of this thread");
-    if (i % 8 == 7) nx_expect_code(nx_drain(&q->opened, 16, &number).code, NX_CODE(OK), "drain_releases");
+    nx_expect_status(nx_enqueue(&q->opened, &block.allocation, &number), NX_CODE(OK), "a block of this thread");
+    if (i % 8 == 7) nx_expect_status(nx_drain(&q->opened, 16, &number), NX_CODE(OK), "drain_releases");
   }
 }
 
@@ -72,7 +73,7 @@ static void threads_enqueue(nx_trial *trial, const void *with) {
   nx_parallel(enqueue_and_drain, q);
   for (uint64_t i = 0; i < 2 * wanted && q->log.completions < wanted; i++) {
     uint64_t retired = 0;
-    nx_expect_code(nx_drain(&q->opened, UINT64_MAX, &retired).code, NX_CODE(OK), "drain_releases");
+    nx_expect_status(nx_drain(&q->opened, UINT64_MAX, &retired), NX_CODE(OK), "drain_releases");
   }
   NX_EXPECT(q->log.completions == wanted, "%" PRIu64 " completions for %" PRIu64 " releases", q->log.completions,
             wanted);

@@ -18,7 +18,7 @@
 typedef struct published {
   NxmemAllocatorFactoryVtable factory;
   const NxmemAllocatorVtable *table;
-  uint32_t code;
+  NxmemStatus status;
 } published;
 
 static published publish(nx_trial *trial) {
@@ -26,14 +26,14 @@ static published publish(nx_trial *trial) {
   published out = {.factory = nx_target_factory(trial)};
   NxmemOpenRequest request = nx_open_request(trial, &out.factory);
   nx_enter("open_allocator");
-  out.code = out.factory.open_allocator(out.factory.ctx, &request, &out.table).code;
+  out.status = out.factory.open_allocator(out.factory.ctx, &request, &out.table);
   return out;
 }
 
 static void opens(nx_trial *trial, const void *with) {
   (void)with;
   published found = publish(trial);
-  nx_expect_code(found.code, NX_CODE(OK), "an open at the agreed level");
+  nx_expect_status(found.status, NX_CODE(OK), "an open at the agreed level");
   nx_seen("OK");
 }
 
@@ -41,7 +41,7 @@ static void table_is_whole(nx_trial *trial, const void *with) {
   (void)with;
   published found = publish(trial);
   nx_opened opened;
-  NX_GIVEN(found.code == NXMEM_STATUS_OK, "the open was refused");
+  nx_given_ok(found.status, "open_allocator");
   nxmem_verdict verdict = nx_opened_read(trial, found.table, &opened);
   NX_EXPECT(verdict.reason == NXMEM_REASON_NONE, "%s", nx_verdict_words(verdict));
   nx_seen("%" PRIu32 " bytes, minor %" PRIu32, opened.table.struct_size, opened.declared_minor);
@@ -50,7 +50,7 @@ static void table_is_whole(nx_trial *trial, const void *with) {
 static nx_opened read_published(nx_trial *trial, NxmemDeviceId *device) {
   published found = publish(trial);
   nx_opened opened;
-  NX_GIVEN(found.code == NXMEM_STATUS_OK, "the open was refused");
+  nx_given_ok(found.status, "open_allocator");
   nxmem_verdict verdict = nx_opened_read(trial, found.table, &opened);
   NX_GIVEN(verdict.reason == NXMEM_REASON_NONE, "%s", nx_verdict_words(verdict));
   if (device) *device = found.factory.device;

@@ -26,7 +26,7 @@ static void reports(nx_trial *trial, const void *with) {
   NxmemUnloadReport report = blank();
   nx_plugin_negotiate(trial);
   nx_enter("NxmemQueryUnloadReadiness");
-  nx_expect_code(trial->unload(&report).code, NX_CODE(OK), "room for 48 bytes");
+  nx_expect_status(trial->unload(&report), NX_CODE(OK), "room for 48 bytes");
   nx_seen("OK");
 }
 
@@ -66,7 +66,7 @@ static void null_report(nx_trial *trial, const void *with) {
   (void)with;
   nx_plugin_negotiate(trial);
   nx_enter("NxmemQueryUnloadReadiness(NULL)");
-  nx_expect_code(trial->unload(NULL).code, NX_CODE(INVALID_ARGUMENT), "a NULL report");
+  nx_expect_status(trial->unload(NULL), NX_CODE(INVALID_ARGUMENT), "a NULL report");
   nx_seen("INVALID_ARGUMENT");
 }
 
@@ -118,7 +118,7 @@ static void exact_memory(nx_trial *trial, const void *with) {
   nx_plugin_negotiate(trial);
   void *exact = nx_guarded(&report, sizeof report, 1);
   nx_enter("NxmemQueryUnloadReadiness with no byte behind the report");
-  nx_expect_code(trial->unload(exact).code, NX_CODE(OK), "a report of its exact size");
+  nx_expect_status(trial->unload(exact), NX_CODE(OK), "a report of its exact size");
   nx_seen("OK");
 }
 

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "conform/expect.h"
 #include "nxmem.h"
 
 /* Address space alone where the mechanism can reserve: room for a prefix in granules of any size. */
@@ -63,21 +64,18 @@ NxmemStatus nx_commit_prefix(const nx_opened *opened, const NxmemSharedPrefixCom
 
 NxmemSharedPrefixHandle nx_must_create(const nx_opened *opened) {
   NxmemSharedPrefixHandle handle = nx_blank_handle();
-  uint32_t code = nx_create(opened, NX_PREFIX_BYTES, &handle).code;
-  NX_GIVEN(code == NXMEM_STATUS_OK, "create_shared_prefix answered %s", nxmem_status_name(code));
+  nx_given_ok(nx_create(opened, NX_PREFIX_BYTES, &handle), "create_shared_prefix");
   return handle;
 }
 
 void nx_must_release(const nx_opened *opened, const NxmemSharedPrefixHandle *handle) {
-  uint32_t code = nx_release_prefix(opened, handle).code;
-  NX_GIVEN(code == NXMEM_STATUS_OK, "release_shared_prefix answered %s", nxmem_status_name(code));
+  nx_given_ok(nx_release_prefix(opened, handle), "release_shared_prefix");
 }
 
 void nx_share_one(nx_shared *s, int sharer) {
   NxmemSharedPrefixCommitRequest request = nx_commit_request(&s->prefix, &s->blocks[sharer], 0);
   s->infos[sharer] = nx_blank_info();
-  uint32_t code = nx_commit_prefix(&s->opened, &request, &s->infos[sharer]).code;
-  NX_GIVEN(code == NXMEM_STATUS_OK, "commit_shared_prefix answered %s", nxmem_status_name(code));
+  nx_given_ok(nx_commit_prefix(&s->opened, &request, &s->infos[sharer]), "commit_shared_prefix");
 }
 
 static nx_shared share(nx_opened opened, int sharers) {

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "conform/expect.h"
 #include "nxmem.h"
 
 /* Slot and generation, as some hosts build them: neither small nor consecutive. */
@@ -74,7 +75,7 @@ uint64_t nx_pending(const nx_opened *opened) {
   nx_enter("pending_release_count");
   NX_GIVEN(opened->table.pending_release_count, "there is no pending_release_count slot");
   NxmemStatus status = opened->table.pending_release_count(opened->table.ctx, &count);
-  NX_GIVEN(status.code == NXMEM_STATUS_OK, "pending_release_count answered %s", nxmem_status_name(status.code));
+  nx_given_ok(status, "pending_release_count");
   return count;
 }
 
@@ -83,7 +84,7 @@ nx_block nx_take(const nx_opened *opened, uint64_t bytes, uint64_t align) {
   nx_block block = {.result = nx_blank_result()};
   NxmemStatus status = nx_allocate(opened, &request, &block.result);
   NX_GIVEN(status.code == NXMEM_STATUS_OK, "allocate of %" PRIu64 " bytes answered %s", bytes,
-           nxmem_status_name(status.code));
+           nx_status_words(&status));
   NX_GIVEN(block.result.ptr, "allocate answered OK without an address");
   block.allocation = nx_allocation_of(&request, &block.result);
   return block;
@@ -92,7 +93,7 @@ nx_block nx_take(const nx_opened *opened, uint64_t bytes, uint64_t align) {
 uint64_t nx_give(const nx_opened *opened, const nx_block *block) {
   uint64_t unmapped = NX_UNWRITTEN;
   NxmemStatus status = nx_deallocate(opened, &block->allocation, &unmapped);
-  NX_GIVEN(status.code == NXMEM_STATUS_OK, "deallocate answered %s", nxmem_status_name(status.code));
+  nx_given_ok(status, "deallocate");
   return unmapped;
 }
 
@@ -100,7 +101,7 @@ void nx_still_live(const nx_opened *opened, const nx_block *block, const char *a
   uint64_t unmapped = NX_UNWRITTEN;
   NxmemStatus status = nx_deallocate(opened, &block->allocation, &unmapped);
   NX_EXPECT(status.code == NXMEM_STATUS_OK, "with %s the block is no longer live: deallocate answered %s", after,
-            nxmem_status_name(status.code));
+            nx_status_words(&status));
 }
 
 int nx_may_touch(const nx_opened *opened) { return opened->table.device.tier == NXMEM_TIER_HOST; }
