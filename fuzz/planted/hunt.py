@@ -125,7 +125,7 @@ def fresh(folder):
 
 
 def known_inputs(source, target):
-    """The folders that a campaign begins with."""
+    """The folders that a campaign begins with: seeds, finds, and what campaigns found beyond them."""
     return [path for kind in ("seeds", "found", "corpus") if os.path.isdir(path := f"{source}/fuzz/{kind}/{target}")]
 
 
@@ -137,7 +137,7 @@ def dictionary(source, target):
 MOST_BYTES = {"lifecycle": 400, "deferred": 400, "load": 400, "table": 340, "status": 340}
 
 
-def libfuzzer(source, build, target, folder, seed, budget):
+def libfuzzer(source, build, target, folder, seed, budget, bare):
     fresh(f"{folder}/corpus")
     canary = Canary(f"{folder}/canary")
     words = dictionary(source, target)
@@ -145,7 +145,7 @@ def libfuzzer(source, build, target, folder, seed, budget):
     command = [f"{build}/bin/fuzz_{target}", f"-seed={seed}", "-entropic=0", "-reduce_inputs=0", "-print_funcs=0",
                f"-max_len={MOST_BYTES.get(target, 1040)}", "-timeout=60", "-rss_limit_mb=2048",
                f"-artifact_prefix={folder}/", *([f"-dict={words}"] if words else []),
-               f"{folder}/corpus", *known_inputs(source, target)]
+               f"{folder}/corpus", *([] if bare else known_inputs(source, target))]
     code, seconds = watch(command, budget, {"NXMEM_FUZZ_CANARY": canary.path}, f"{folder}/log", folder)
     found = code not in (None, 0, 72)
     alarm = first_alarm(f"{folder}/log") if found else ""
@@ -159,10 +159,13 @@ AFL = {"AFL_QUIET": "1", "AFL_NO_UI": "1", "AFL_SKIP_CPUFREQ": "1", "AFL_NO_AFFI
        "AFL_NO_COLOR": "1", "AFL_FORKSRV_INIT_TMOUT": "60000"}
 
 
-def stage(source, target, folder):
-    """AFL++ takes its first inputs from one folder."""
+def stage(source, target, folder, bare):
+    """AFL++ takes its first inputs from one folder, and wants one at least."""
     fresh(f"{folder}/in")
-    for known in known_inputs(source, target):
+    if bare:
+        with open(f"{folder}/in/nothing", "wb") as file:
+            file.write(bytes(1))
+    for known in [] if bare else known_inputs(source, target):
         for name in os.listdir(known):
             path = f"{known}/{name}"
             if not name.startswith(".") and os.path.isfile(path) and os.path.getsize(path):
@@ -181,10 +184,10 @@ def said_by(build, target, path, folder):
     return first_alarm(f"{folder}/said") or how
 
 
-def afl(source, build, target, folder, seed, budget):
+def afl(source, build, target, folder, seed, budget, bare):
     fresh(folder)
     canary = Canary(f"{folder}/canary")
-    stage(source, target, folder)
+    stage(source, target, folder, bare)
     words = dictionary(source, target)
     command = ["afl-fuzz", "-i", f"{folder}/in", "-o", f"{folder}/out", *(["-x", words] if words else []), "-s", str(seed),
                "-t", "10000", "-m", "none", "--", f"{build}/bin/fuzz_{target}"]

@@ -93,7 +93,7 @@ class Fuzzer:
 
     @property
     def settings(self):
-        return [self.options.budget, self.tries, self.options.seed, self.options.targets]
+        return [self.options.budget, self.tries, self.options.seed, self.options.targets, self.options.bare]
 
     def prepare(self, copy):
         copy.configure(self.name)
@@ -102,16 +102,16 @@ class Fuzzer:
         runs, missed = [], 0
         for number in range(tries):
             run = hunt.ENGINES[self.name](copy.source, copy.build_of(self.name), target, f"{copy.folder}/hunt-{self.name}",
-                                          self.options.seed + number, self.options.budget)
+                                          self.options.seed + number, self.options.budget, self.options.bare)
             runs.append(run)
             missed += not run.found
             if missed > tries // 2:
                 break
         alarms = list(dict.fromkeys(run.alarm for run in runs if run.found))
         return {"target": target, "seen": missed <= tries // 2, "by": alarms[0] if alarms else "", "alarms": alarms,
-                "seconds": round(median([run.seconds if run.found else float("inf") for run in runs]), 1)
+                "seconds": round(median([run.seconds if run.found else float("inf") for run in runs]), 2)
                 if missed <= tries // 2 else None,
-                "tries": [round(run.seconds, 1) if run.found else None for run in runs],
+                "tries": [round(run.seconds, 2) if run.found else None for run in runs],
                 "far": "detected" if alarms else max((run.far for run in runs), key=FAR.index)}
 
     def judge(self, copy, fault):

@@ -60,6 +60,10 @@ def hash_of(root, names):
     return digest.hexdigest()
 
 
+def say(options, text):
+    print(f"# {text}" if options.tap else text, flush=True)
+
+
 class Campaign:
     """All copies, all layers asked for, and what they have answered so far."""
 
@@ -105,13 +109,13 @@ class Campaign:
     def run(self):
         jobs = self.jobs()
         self.total = len(jobs)
-        print(f"planted: {len(self.faults)} faults, layers {', '.join(layer.name for layer in self.layers)}; {self.total} rows to ask, "
-              f"the others stand in {self.record.path}", flush=True)
+        say(self.options, f"planted: {len(self.faults)} faults, layers {', '.join(layer.name for layer in self.layers)}; "
+            f"{self.total} rows to ask, the others stand in {self.record.path}")
         if not jobs:
             return
         needed = [layer for layer in self.layers if any(layer in waiting for _, _, waiting in jobs)]
         count = max(1, min(self.options.jobs, len(jobs)))
-        print(f"planted: making {count} copies and their builds", flush=True)
+        say(self.options, f"planted: making {count} copies and their builds")
         self.make_copies(count, needed)
         with concurrent.futures.ThreadPoolExecutor(count) as pool:
             tasks = [pool.submit(self.row, *job) for job in jobs]
@@ -135,8 +139,8 @@ class Campaign:
             self.copies.put(copy)
         with self.guard:
             self.done += 1
-            print(f"[{self.done}/{self.total}] {name if fault else 'unchanged, ' + name}: " +
-                  "; ".join(f"{layer} {records.in_words(answer)}" for layer, answer in answers.items()), flush=True)
+            say(self.options, f"[{self.done}/{self.total}] {name if fault else 'unchanged, ' + name}: " +
+                "; ".join(f"{layer} {records.in_words(answer)}" for layer, answer in answers.items()))
 
     def ask(self, copy, layer, name, fault):
         started = time.monotonic()
@@ -210,10 +214,12 @@ def parse():
     parser.add_argument("--tries", type=int, default=5, metavar="N", help="runs of libFuzzer, each with a seed of its own (5)")
     parser.add_argument("--afl-tries", type=int, metavar="N", help="runs of AFL++, which takes several seconds to start (as --tries)")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="the first of those seeds (1)")
+    parser.add_argument("--bare", action="store_true", help="the fuzzers begin with nothing but their dictionaries")
     parser.add_argument("--targets", choices=("needed", "all"), default="needed", help="needed: the main target, others where it misses; all: each")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="faults at a time, each in a copy of its own (processors)")
-    parser.add_argument("--json", metavar="FILE", help="the record (build/records/planted.json); a table of it is written beside, .md")
+    parser.add_argument("--json", metavar="FILE", help="the record (build/records/planted.json, of --bare planted_bare.json); a table of it is written beside, .md")
     parser.add_argument("--fresh", action="store_true", help="ask everything anew")
+    parser.add_argument("--tap", action="store_true", help="end with TAP, a row for each fault and for each target on the unchanged product")
     parser.add_argument("--list", action="store_true", help="show the faults and end")
     parser.add_argument("--show", action="store_true", help="show what the record says and end")
     parser.add_argument("--oracles", action="store_true", help="show which fault has made which oracle speak, by the record, and end")
@@ -224,7 +230,7 @@ def parse():
         parser.error("--budget, --tries and --jobs are at least 1")
     options.root = os.path.abspath(options.root)
     options.place = os.path.abspath(options.place or f"{options.root}/build/planted")
-    options.json = os.path.abspath(options.json or f"{options.root}/build/records/planted.json")
+    options.json = os.path.abspath(options.json or f"{options.root}/build/records/planted{'_bare' if options.bare else ''}.json")
     options.afl_tries = options.afl_tries or options.tries
     options.every_target = sorted(name[:-2] for name in os.listdir(f"{options.root}/fuzz/targets") if name.endswith(".c"))
     return options
@@ -233,11 +239,11 @@ def parse():
 def judge(options, faults, record):
     """Prints the rows and the closing line; the exit code."""
     summary = record.summary(faults, options.layers, options.budget)
-    print(record.text(faults, options.layers))
+    print(record.tap(faults, options.layers) if options.tap else record.text(faults, options.layers))
     for line in summary["problems"]:
-        print(line)
-    print(f"planted: {summary['faults']} faults, {summary['fuzz']} by a fuzz target within {options.budget:g} s, "
-          f"{summary['some']} by some layer, {summary['none']} by none")
+        say(options, line)
+    say(options, f"planted: {summary['faults']} faults, {summary['fuzz']} by a fuzz target within {options.budget:g} s, "
+        f"{summary['some']} by some layer, {summary['none']} by none")
     if summary["not_asked"]:
         return 3
     asked_fuzz = any(name in FUZZERS for name in options.layers)

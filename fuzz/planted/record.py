@@ -111,6 +111,14 @@ class Record:
         widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
         return "\n".join("  ".join([*(f"{word:<{width}}" for word, width in zip(row, widths)), row[-1][:90]]) for row in rows)
 
+    def tap(self, faults, layers):
+        """A fault that is seen, and a target that is silent without one, are ok."""
+        rows = [(any(self.seen(fault, layer) for layer in layers), f"{fault.name} is seen") for fault in faults]
+        for target in sorted({fault["target"] for fault in faults}):
+            answers = [a for layer in layers if (a := self.answer("unchanged", target, layer))]
+            rows.append((bool(answers) and not any(a["seen"] or a.get("not_asked") for a in answers), f"{target} is silent without a fault"))
+        return "\n".join([f"1..{len(rows)}", *(f"{'ok' if good else 'not ok'} {number} - {name}" for number, (good, name) in enumerate(rows, 1))])
+
     def medians(self, faults, layers):
         lines = []
         for layer in layers:
