@@ -12,6 +12,7 @@
 nxmem_verdict nxmem_granule_choose(uint64_t minimum, uint64_t recommended, uint64_t *granule_out) {
   if (!nxmem_is_power_of_two(minimum)) return nx_verdict(NXMEM_REASON_BAD_GRANULARITY, 0u, minimum, 0u);
   if (!nxmem_is_power_of_two(recommended)) return nx_verdict(NXMEM_REASON_BAD_GRANULARITY, 0u, recommended, 1u);
+  if (minimum < NXMEM_GRANULE_MIN) return nx_verdict(NXMEM_REASON_BAD_GRANULARITY, 0u, minimum, NXMEM_GRANULE_MIN);
   if (minimum > NXMEM_GRANULE_MAX) return nx_verdict(NXMEM_REASON_BAD_GRANULARITY, 0u, minimum, NXMEM_GRANULE_MAX);
   const int taken = recommended % minimum == 0u && recommended <= NXMEM_GRANULE_MAX;
   *granule_out = taken ? recommended : minimum;

@@ -113,7 +113,7 @@ def granule_number_seeds():
 
 
 def arena_seeds():
-    sizes = (0, 1, 3, 4096, MIB2, MIB2 + 1, 32 << 20, 1 << 30, 1 << 31, TOP, MAX64)
+    sizes = (0, 1, 3, 2048, 4096, MIB2, MIB2 + 1, 32 << 20, 1 << 30, 1 << 31, TOP, MAX64)
     yield from numbered("granule_choose", u64, product(sizes, sizes))
     yield from numbered("ladder_start", u64, (
         (139 << 30, 16, 1 << 40, 64 << 30, MIB2), (1 << 30, 16, 1 << 40, 64 << 30, MIB2), (0, 0, 0, 1 << 30, MIB2),

@@ -11,6 +11,7 @@ sys.dont_write_bytecode = True
 import core_seeds
 import life_seeds
 import strings_seeds
+import vmm_seeds
 from layout import ALL_CAPS, CAP, CONSTANTS, FUZZ, MAX32, MAX64, MINOR_0_CAPS, RECORDS, whole
 
 # ---- table -----------------------------------------------------------------------------------------------------------
@@ -229,6 +230,7 @@ def dictionaries():
     yield "strings", numbers(n for n in CONSTANTS if n.startswith("NXMEM_STATUS_")) + texts
     for target in ("lifecycle", "deferred", "load"):
         yield target, edges + [entry(name, bytes_) for name, bytes_ in life_seeds.words(target)]
+    yield "vmm", edges + [entry(name, bytes_) for name, bytes_ in vmm_seeds.words()]
     yield "core", (versions + edges + numbers(n for n in CONSTANTS if n.startswith("NXMEM_STATUS_"))
                    + list(sizes(core_seeds.RECORDS_READ))
                    + [entry(f"power_{n}", struct.pack("<Q", 1 << n)) for n in (8, 12, 24, 31, 32, 63)]
@@ -243,7 +245,7 @@ def outputs():
     made = {}
     for target, seeds in (("table", [*allocator_seeds(), *other_table_seeds()]), ("negotiate", negotiate_seeds()),
                           ("status", status_seeds()), ("core", core_seeds.seeds()),
-                          ("strings", strings_seeds.seeds())):
+                          ("strings", strings_seeds.seeds()), ("vmm", vmm_seeds.seeds())):
         for name, bytes_ in seeds:
             made[FUZZ / "seeds" / target / f"{name}.bin"] = bytes_
     for target, name, bytes_ in life_seeds.seeds():

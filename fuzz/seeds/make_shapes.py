@@ -10,9 +10,11 @@ sys.dont_write_bytecode = True
 from layout import FUZZ, RECORDS
 
 LIFE = ([1, 1, 14], [1, 1, 1, 1, 1, 3, 8])
+VMM = ([1, 1, 1, 1, 1, 1, 2, 8], [1, 1, 1, 1, 1, 3, 8])
 HEADS = {  # as the heads of targets/*.c say
     "table": ([1, 8, 8], []), "negotiate": ([1, 1, 4, 4, 4, 4, 4, 8, *[4] * 8, 8], []), "status": ([4, 4, 2], []),
-    "strings": ([1, 1, 4, 4, 2], []), "core": ([1, 1], []), "lifecycle": LIFE, "deferred": LIFE, "load": LIFE}
+    "strings": ([1, 1, 4, 4, 2], []), "core": ([1, 1], []), "lifecycle": LIFE, "deferred": LIFE, "load": LIFE,
+    "vmm": VMM}
 TABLES = ("NxmemAllocatorVtable", "NxmemAllocatorFactoryVtable", "NxmemVirtualBackingVtable",
           "NxmemSharedMappingVtable", "NxmemNegotiateRequest")
 

@@ -129,12 +129,20 @@ static void offer(void) {
   }
 }
 
+static void list_factories(void) {
+  const NxmemAllocatorFactoryVtable *factories[VM_OFFERS];
+  uint64_t count = 0;
+  vm_same("listing factories", NxmemCreateAllocatorFactories(factories, VM_OFFERS, &count).code, NXMEM_STATUS_OK);
+  vm_same("factories", count, VM_OFFERS);
+}
+
 static void begin(const uint8_t *data, size_t size) {
   memset(&it, 0, sizeof it);
   it.in = fuzz_begin(data, size);
   fuzz_take(&it.in, &it.header, sizeof it.header);
   it.next_id = 1;
   offer();
+  list_factories();
 }
 
 /* Where there is a leak checker; not at each input, for it stops the world. */

@@ -39,8 +39,9 @@ static uint32_t choose_granule(nx_engine *engine, const nx_vmm_device *found, ch
   if (chosen.reason == NXMEM_REASON_NONE) return NXMEM_STATUS_OK;
   snprintf(why, 200,
            "granularity of the device: minimum %" PRIu64 ", recommended %" PRIu64
-           ", needed: powers of two, the minimum at most %" PRIu64,
-           found->granularity_minimum, found->granularity_recommended, (uint64_t)NXMEM_GRANULE_MAX);
+           ", needed: powers of two, the minimum from %" PRIu64 " to %" PRIu64,
+           found->granularity_minimum, found->granularity_recommended, (uint64_t)NXMEM_GRANULE_MIN,
+           (uint64_t)NXMEM_GRANULE_MAX);
   return NXMEM_STATUS_DEVICE_ERROR;
 }
 

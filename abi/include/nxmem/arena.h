@@ -19,9 +19,12 @@ extern "C" {
 /*
  * The size of a granule: what the device recommends where that is a multiple of its minimum, else the minimum.
  * BAD_GRANULARITY, found: the number that is 0 or no power of two, the minimum before the recommended one; needed: 0
- * for the minimum, 1 for the recommended one. Also where the minimum is above NXMEM_GRANULE_MAX: found it, needed that;
- * a recommended one above it is not taken.
+ * for the minimum, 1 for the recommended one. Also where the minimum is below NXMEM_GRANULE_MIN or above NXMEM_GRANULE_MAX:
+ * found it, needed that; a recommended one above it is not taken. A page is the least that anything maps, and books of
+ * anything less would be larger than what they are about.
  */
+#define NXMEM_GRANULE_MIN 0x1000ull
+
 /*@ requires out_writable: \valid(granule_out);
     assigns *granule_out;
     behavior bad_minimum:
@@ -33,6 +36,11 @@ extern "C" {
       assumes not_a_power: !NX_POWER_OF_TWO(recommended);
       assigns \nothing;
       ensures refused: NX_VERDICT_IS(\result, NXMEM_REASON_BAD_GRANULARITY, 0, recommended, 1);
+    behavior too_small:
+      assumes powers: NX_POWER_OF_TWO(minimum) && NX_POWER_OF_TWO(recommended);
+      assumes below: minimum < 0x1000;
+      assigns \nothing;
+      ensures refused: NX_VERDICT_IS(\result, NXMEM_REASON_BAD_GRANULARITY, 0, minimum, 0x1000);
     behavior too_large:
       assumes powers: NX_POWER_OF_TWO(minimum) && NX_POWER_OF_TWO(recommended);
       assumes above: minimum > 0x40000000;
@@ -40,7 +48,7 @@ extern "C" {
       ensures refused: NX_VERDICT_IS(\result, NXMEM_REASON_BAD_GRANULARITY, 0, minimum, 0x40000000);
     behavior chosen:
       assumes powers: NX_POWER_OF_TWO(minimum) && NX_POWER_OF_TWO(recommended);
-      assumes small: minimum <= 0x40000000;
+      assumes between: 0x1000 <= minimum <= 0x40000000;
       ensures accepted: NX_ACCEPTED(\result);
       ensures exact: *granule_out ==
                      (recommended % minimum == 0 && recommended <= 0x40000000 ? recommended : minimum);
