@@ -252,6 +252,7 @@ static const operation operations[OP_COUNT] = {
     [OP_UNLOAD] = life_op_unload,
     [OP_DESTROY] = life_op_destroy,
     [OP_END_HOST] = life_op_end_host,
+    [OP_ASK] = life_op_ask,
 };
 
 /* The first byte says which; the others are the operation's own. */

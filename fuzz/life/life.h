@@ -317,6 +317,7 @@ enum {
   OP_UNLOAD,
   OP_DESTROY,
   OP_END_HOST,
+  OP_ASK,
   OP_COUNT
 };
 void life_op_open(const life_record *op);
@@ -342,6 +343,7 @@ void life_op_load(const life_record *op);
 void life_op_unload(const life_record *op);
 void life_op_destroy(const life_record *op);
 void life_op_end_host(const life_record *op);
+void life_op_ask(const life_record *op);
 
 /* close.c, complete.c, for the end of an input. */
 nxmem_result life_close(life_allocator *a, uint32_t flags);

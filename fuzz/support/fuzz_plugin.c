@@ -103,6 +103,9 @@ static const fuzz_slots own = {
                 .commit_shared_prefix = commit_shared_prefix},
 };
 
+/* Beside the contract. */
+EXPORTED const uint32_t nxmem_fuzz_beside = 1;
+
 EXPORTED NxmemStatus NxmemNegotiate(const NxmemNegotiateRequest *request, NxmemNegotiateResponse *response) {
   return nxmem_fuzz_hooks.negotiate(&own, request, response);
 }

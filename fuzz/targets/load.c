@@ -9,7 +9,7 @@
 
 static const uint8_t ops[] = {OP_LOAD,    OP_UNLOAD,   OP_DESTROY,       OP_OPEN,     OP_ALLOCATE,
                               OP_RELEASE, OP_CLOSE,    OP_ENQUEUE,       OP_COMPLETE, OP_LOAD,
-                              OP_UNLOAD,  OP_END_HOST, OP_PREFIX_CREATE, OP_RECLAIM};
+                              OP_UNLOAD,  OP_END_HOST, OP_PREFIX_CREATE, OP_RECLAIM,  OP_ASK};
 
 static const life_rules rules = {.ops = ops, .op_count = sizeof ops, .loads = 1};
 

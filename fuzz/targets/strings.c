@@ -5,6 +5,8 @@
  *
  * Input: u8 repeats (modulo 16) | u8 result code | u32 status code | u32 claimed message length | u16 where the text is
  * split: a path before, a message behind | the text, which is repeated for the command's own limit of 4096 bytes.
+ * A verdict is made of these as well: its reason is the status code, its record and field are the claimed length's low
+ * and high half, its numbers the first and the second eight bytes of the text.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -152,6 +154,79 @@ static void run_status(const text_case *c) {
   free(quoted);
 }
 
+static uint64_t number_at(const text_case *c, size_t from) {
+  uint64_t number = 0;
+  for (size_t i = 0; i < 8 && from + i < c->length; i++) number |= (uint64_t)c->text[from + i] << 8u * i;
+  return number;
+}
+
+static size_t device_text(uint64_t device, char *out, size_t room) {
+  static const char *const tiers[] = {"device", "host", "disk"};
+  const uint32_t tier = (uint32_t)(device >> 32), index = (uint32_t)device;
+  if (tier < 3) return (size_t)snprintf(out, room, "%s:%" PRIu32, tiers[tier], index);
+  return (size_t)snprintf(out, room, "%" PRIu32 ":%" PRIu32, tier, index);
+}
+
+/* The ways in which two numbers may be told; which one a reason takes is not judged. */
+enum { WAYS = 8, WAY_BYTES = 128 };
+
+static void all_ways(const nxmem_verdict *v, char ways[WAYS][WAY_BYTES]) {
+  const char *bound = v->found < v->needed ? "at least" : "at most";
+  char found[NX_DEVICE_TEXT], needed[NX_DEVICE_TEXT];
+  (void)device_text(v->found, found, sizeof found);
+  (void)device_text(v->needed, needed, sizeof needed);
+  ways[0][0] = '\0';
+  (void)snprintf(ways[1], WAY_BYTES, " (found %" PRIu64 ", needed %" PRIu64 ")", v->found, v->needed);
+  (void)snprintf(ways[2], WAY_BYTES, " (found %" PRIu64 ", needed %s %" PRIu64 ")", v->found, bound, v->needed);
+  (void)snprintf(ways[3], WAY_BYTES, " (left unwritten, needed %s %" PRIu64 ")", bound, v->needed);
+  (void)snprintf(ways[4], WAY_BYTES, " (found 0x%" PRIx64 ", needed 0x%" PRIx64 ")", v->found, v->needed);
+  (void)snprintf(ways[5], WAY_BYTES, " (found 0x%" PRIx64 ")", v->found);
+  (void)snprintf(ways[6], WAY_BYTES, " (found %s, %" PRIu64 ")", nxmem_status_name((uint32_t)v->found), v->found);
+  (void)snprintf(ways[7], WAY_BYTES, " (found %s, needed %s)", found, needed);
+}
+
+/* What is told of a verdict before its numbers. */
+static void add_place(ref_line *line, const nxmem_verdict *v, nx_record record) {
+  const char *field = nx_field_name(record, *v);
+  char offset[32];
+  if (field != NULL) ref_line_add(line, ", ");
+  if (field != NULL) ref_line_add(line, field);
+  ref_line_add(line, ": ");
+  ref_line_add(line, nxmem_reason_text(v->reason));
+  if (field != NULL || v->field == 0) return;
+  (void)snprintf(offset, sizeof offset, " at %s %" PRIu32, record == NX_RECORD_NAME ? "byte" : "offset", v->field);
+  ref_line_add(line, offset);
+}
+
+static int is_line(const nxmem_error *error, const ref_line *line, nxmem_result result) {
+  static uint8_t expected[REF_LINE];
+  nxmem_error advice;
+  const size_t length = ref_line_finish(line, advice_of(result, &advice), expected);
+  return strlen(error->message) == length && memcmp(error->message, expected, length) == 0;
+}
+
+static void run_verdict(const text_case *c) {
+  char ways[WAYS][WAY_BYTES];
+  const nxmem_verdict v = {c->code, c->claimed >> 16, number_at(c, 0), number_at(c, 8)};
+  const nx_record record = (nx_record)(c->claimed % ((uint32_t)NX_RECORD_UNLOAD + 1u));
+  nxmem_error error;
+  (void)nx_fail_in(&error, c->result, v, (nx_context){record, NULL}, "%s", c->path);
+  fuzz_same_number("verdict, reason", error.reason, v.reason);
+  fuzz_same_number("verdict, field", error.field, v.field);
+  fuzz_same_number("verdict, found", error.found, v.found);
+  fuzz_same_number("verdict, needed", error.needed, v.needed);
+  fuzz_same_number("verdict, whether it is a failure", nx_result_of(v) != NXMEM_OK, v.reason != NXMEM_REASON_NONE);
+  all_ways(&v, ways);
+  for (uint32_t i = 0; i < WAYS; i++) {
+    ref_line line = {.used = 0};
+    ref_line_add(&line, c->path);
+    if (record != NX_RECORD_SAID) add_place(&line, &v, record);
+    if (record != NX_RECORD_SAID && ways[i][0] != '\0') ref_line_add(&line, ways[i]);
+    if (is_line(&error, &line, c->result)) return;
+  }
+  fuzz_fail("verdict", "told as \"%s\"", error.message);
+}
+
 static void run_append(const text_case *c) {
   nxmem_error error;
   (void)nx_fail(&error, c->result, "%s", c->path);
@@ -173,14 +248,10 @@ static void run_words(const text_case *c) {
     if (found[i] == NULL || found[i][0] == '\0' ||
         !ref_is_printable((const uint8_t *)found[i], (uint32_t)strlen(found[i])))
       fuzz_fail("words", "no word for %" PRIu32, c->code);
-  static const char *const tiers[] = {"device", "host", "disk"};
   char device[NX_DEVICE_TEXT], expected[64];
   nx_device_text((NxmemDeviceId){c->code, c->claimed}, device);
-  if (c->code < 3)
-    (void)snprintf(expected, sizeof expected, "%s:%" PRIu32, tiers[c->code], c->claimed);
-  else
-    (void)snprintf(expected, sizeof expected, "%" PRIu32 ":%" PRIu32, c->code, c->claimed);
-  same_text("device", device, (const uint8_t *)expected, strlen(expected));
+  const size_t length = device_text((uint64_t)c->code << 32 | c->claimed, expected, sizeof expected);
+  same_text("device", device, (const uint8_t *)expected, length);
 }
 
 static nxmem_host the_host(void) {
@@ -230,6 +301,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   run_value(&c);
   run_fail(&c);
   run_status(&c);
+  run_verdict(&c);
   run_append(&c);
   run_words(&c);
   run_path(&c);
