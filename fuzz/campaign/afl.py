@@ -10,7 +10,7 @@ EXPORT_EVERY = 20  # seconds between two looks at the queues
 # What a job is: the program's preset, options of its own. The main works through its queue in order and shares with
 # other engines; then come sanitizers, comparisons, plain speed, and mutations chosen by their success, again and again
 # under other power schedules. One in four is sanitized: it runs at a fraction of the speed, and what others find
-# reaches it.
+# reaches it. MOpt and our mutator exclude each other, so that role does with AFL++'s own stages.
 ROLES = (("afl-asan", ()), ("afl", ("-c", "afl-cmplog")), ("afl", ()), ("afl", ("-L", "0")))
 SCHEDULES = ("explore", "fast", "coe", "exploit", "lin", "rare", "quad")
 
@@ -40,7 +40,7 @@ class Afl(Crew):
         self.out = self.folder / "out"
         self.exported = set()
         self.next_export = 0.0
-        self.words = {}
+        self.of_job = {}
 
     def make_folders(self):
         self.out.mkdir()
@@ -64,20 +64,21 @@ class Afl(Crew):
         place = ["-M", name, "-F", self.corpus.folder] if job == 0 else ["-S", name]
         command = ["afl-fuzz", *place, *options, "-i", self.start_folder, "-o", self.out, "-G", most_bytes(self.target),
                    *(["-x", dictionary] if dictionary else []), "-t", "5000", "-m", "none", "--", self.binaries[preset]]
-        environment = {**SETTINGS, "NXMEM_FUZZ_COUNTER": str(self.counter(job)),
-                       "AFL_CUSTOM_MUTATOR_LIBRARY": str(self.mutator)}
+        environment = {**SETTINGS, "NXMEM_FUZZ_COUNTER": str(self.counter(job))}
+        if "-L" not in options:
+            environment["AFL_CUSTOM_MUTATOR_LIBRARY"] = str(self.mutator)
         if job == 0:
             environment["AFL_FINAL_SYNC"] = "1"
-        self.words[job] = self.log / f"job.{job}"
-        self.running.append(self.processes.start(command, self.words[job], environment, self.folder))
+        self.of_job[job] = self.processes.start(command, self.log / f"job.{job}", environment, self.folder)
+        self.running.append(self.of_job[job])
 
     def poll(self):
         if time.monotonic() >= self.next_export:
             self._export()
             self.next_export = time.monotonic() + EXPORT_EVERY
-        for process in self.running:
-            if process.poll() is not None:
-                raise CouldNotRun(f"afl-fuzz ended with {process.returncode}:\n{self.last_words()}")
+        for job, process in self.of_job.items():
+            if process.poll() is not None and self.running:
+                raise CouldNotRun(f"afl-fuzz ended with {process.returncode}:\n{self.last_words(job)}")
         return bool(self.running) and time.monotonic() < self.until
 
     def _stats(self):
@@ -89,6 +90,10 @@ class Afl(Crew):
         """AFL++ brings its statistics up to date once a minute and at the end. A sanitized build has more edges."""
         return max([0, *(int(stats.get("edges_found", 0)) for name, stats in self._stats()
                          if not name.startswith("sanitized"))])
+
+    def idle(self):
+        found = [int(stats.get("last_find", 0)) for _, stats in self._stats()]
+        return max(0.0, time.time() - max(found)) if any(found) else super().idle()
 
     def extras(self):
         return {name: {"stability": stats.get("stability", ""), "execs": int(stats.get("execs_done", 0)),

@@ -13,6 +13,8 @@ from .processes import CouldNotRun, Interrupted, Processes
 from .programs import Programs
 from .triage import Triage
 
+LEAST = 5  # seconds that a slice has once it was prepared, however long that took
+
 
 @dataclasses.dataclass
 class Context:
@@ -102,8 +104,9 @@ class Campaign:
         self._exchange(crew.corpus)
         crew.prepare()
         now = time.monotonic()
-        self.slices.append(Slice(lane, unit, crew, now, min(now + seconds, max(self.deadline, now + 1))))
-        crew.start(self.slices[-1].until - now)
+        seconds = min(seconds, max(self.deadline - now, LEAST))
+        self.slices.append(Slice(lane, unit, crew, now, now + seconds))
+        crew.start(seconds)
 
     def tick(self):
         """Looks after what runs, also while something else is waited for."""

@@ -22,6 +22,7 @@ SIGNS = (
 FRAME = re.compile(r"^\s*#\d+ 0x[0-9a-f]+ in (?P<function>\S+) (?P<file>/[^:\s]+)(?::(?P<row>\d+))?", re.MULTILINE)
 NUMBER = re.compile(r"0x[0-9a-fA-F]+|\b\d+\b")
 PRODUCT = ("abi/", "host/", "plugins/")
+ORACLES = ("oracle", "driver")  # kinds whose line is the repository's own
 NOT_TELLING = ("fuzz/support/harness.c", "fuzz/mains/")
 
 
@@ -47,7 +48,7 @@ class Cause:
         product = [frame for frame in self.stack if frame.file.startswith(PRODUCT)]
         if self.kind == "timeout":  # where a loop was looked at is chance; what called it is not
             return tuple(product[-1:])
-        if self.kind in ("oracle", "driver"):
+        if self.kind in ORACLES:
             return tuple(product[:FRAMES])
         return tuple((product or self.stack)[:FRAMES])
 
@@ -58,8 +59,8 @@ class Cause:
 
     def name(self, target):
         """As a file is called: target, kind, what happened, and what tells it from others of the same words."""
-        words = re.findall(r"[a-zA-Z_]+", NUMBER.sub(" ", same(self.line)))
-        if self.kind not in ("oracle", "driver") and self.telling:
+        words = re.findall(r"[a-zA-Z_]{2,}", NUMBER.sub(" ", self.line))
+        if self.kind not in ORACLES and self.telling:
             words += ["in", self.telling[0].function]
         words = [word for word in words if word.lower() != target]
         slug = re.sub(r"[^a-z0-9]+", "-", " ".join([self.kind, *words[:WORDS]]).lower()).strip("-")

@@ -64,7 +64,7 @@ class Crew:
 
     def failing(self, batch):
         """Those of `batch` that fail alone, and how."""
-        result = self.processes.run([self.replayer(), *batch], ALONE, programs.environment())
+        result = self.processes.run([self.replayer(), *batch], ALONE, programs.environment(quick=True))
         if result.timed_out:
             return self._failing_one_by_one(batch)
         names = set(re.findall(r"^not ok \d+ - (\S+)$", result.text, re.MULTILINE))
@@ -72,7 +72,8 @@ class Crew:
 
     def _failing_one_by_one(self, batch):
         for path in batch:
-            result = self.processes.run([self.replayer(), "--in-process", path], ALONE, programs.environment())
+            result = self.processes.run([self.replayer(), "--in-process", path], ALONE,
+                                        programs.environment(quick=True))
             if result.timed_out or result.code != 0:
                 yield path, "timeout" if result.timed_out else "crash"
 
@@ -114,6 +115,10 @@ class Crew:
             self.best_edges, self.edges_since = edges, time.monotonic()
         return edges
 
+    def idle(self):
+        """Seconds without a new edge."""
+        return time.monotonic() - self.edges_since
+
     def execs(self):
         return sum(struct.unpack("Q", path.read_bytes())[0] for path in self.folder.glob("counter.*"))
 
@@ -133,6 +138,6 @@ class Crew:
         """What the engine alone has to say, for the summary."""
         return {}
 
-    def last_words(self):
-        logs = sorted(self.log.glob("job.*"))
-        return "\n".join(logs[0].read_text(errors="replace").splitlines()[-20:]) if logs else ""
+    def last_words(self, job):
+        path = self.log / f"job.{job}"
+        return "\n".join(path.read_text(errors="replace").splitlines()[-20:]) if path.exists() else ""

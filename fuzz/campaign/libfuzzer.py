@@ -57,7 +57,7 @@ class LibFuzzer(Crew):
         if code in (0, INTERRUPTED):
             return
         if not self._take_artifacts() and not self.raws:
-            raise CouldNotRun(f"{self.engine} ended with {code}:\n{self.last_words()}")
+            raise CouldNotRun(f"{self.engine} ended with {code}:\n{self.last_words(job)}")
         self.restarts[job] = self.restarts.get(job, 0) + 1
         if self.restarts[job] < RESTARTS and self.until - time.monotonic() > 1 and not self.processes.interrupted:
             self.launch(job)
@@ -99,8 +99,8 @@ class Contract(LibFuzzer):
     def failing(self, batch):
         """One process as far as it comes; behind the input at which it ends, the next."""
         while batch:
-            result = self.processes.run([self.program, "-timeout=60", *batch], 600, programs.environment(contract=True),
-                                        cwd=self.folder)
+            result = self.processes.run([self.program, "-timeout=60", *batch], 600,
+                                        programs.environment(contract=True, quick=True), cwd=self.folder)
             if result.code == 0:
                 return
             begun = re.findall(r"^Running: (.*)$", result.text, re.MULTILINE)

@@ -1,7 +1,6 @@
 """What a campaign says: a line now and then, a summary, the closing line, JSON."""
 import dataclasses
 import sys
-import time
 
 EVERY = 4  # seconds between two lines
 
@@ -34,7 +33,7 @@ class Row:
         self.slices += 1
         if crew.best_edges > self.edges:
             self.edges = crew.best_edges
-            self.without_new_edge = min(seconds, time.monotonic() - crew.edges_since)
+            self.without_new_edge = min(seconds, crew.idle())
         else:
             self.without_new_edge += seconds
         self.extras.update(crew.extras())

@@ -5,7 +5,7 @@ import shutil
 import tempfile
 
 from . import programs, stub
-from .cause import Cause, cause_of
+from .cause import ORACLES, Cause, cause_of, same
 from .corpus import put
 from .places import content_name, most_bytes
 
@@ -60,16 +60,28 @@ class Triage:
         if raw.engine == "afl":
             yield "afl", [self.builds.program("afl", raw.target)], path
 
-    def _alone(self, raw, data):
-        """Returns the program that shows it and the cause, or None where none does."""
+    def _run(self, raw, data, quick):
+        """Returns, program by program, which it was, and how it failed or None."""
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "input"
             path.write_bytes(data)
             for by, command, feed in self._commands(raw, path):
-                result = self.processes.run(command, ALONE + 30, programs.environment(raw.engine == "contract"),
+                result = self.processes.run(command, ALONE + 30, programs.environment(raw.engine == "contract", quick),
                                             cwd=folder, always=True, feed=feed)
-                if result.code != 0 or result.timed_out:
-                    return by, cause_of(result)
+                yield by, cause_of(result) if result.code != 0 or result.timed_out else None
+
+    def _alone(self, raw, data):
+        """Returns the program that shows it and the cause, or None where none does."""
+        return next(((by, cause) for by, cause in self._run(raw, data, quick=False) if cause is not None), None)
+
+    def _at_a_glance(self, raw):
+        """The finding whose line says all that tells it from others, where this input fails with the same line. Stacks
+        are looked up slowly, and an engine finds one fault again and again."""
+        by, cause = next(self._run(raw, raw.data, quick=True))
+        for finding in self.of(raw.target) if cause is not None else ():
+            if finding.by == by and finding.cause.kind == cause.kind in ORACLES and not finding.cause.telling and (
+                    same(finding.cause.line) == same(cause.line)):
+                return finding
         return None
 
     # ---- One after the other -------------------------------------------------------------------------------------
@@ -84,15 +96,16 @@ class Triage:
         return self.seen[place]
 
     def _judge(self, raw):
-        shown = self._alone(raw, raw.data)
+        again = self._at_a_glance(raw) if self.of(raw.target) else None
+        shown = self._alone(raw, raw.data) if again is None else (again.by, again.cause)
         if shown is None:
             self._keep_apart(raw)
             return None
         by, cause = shown
-        same = self.findings.get((raw.target, cause.key))
-        if same is not None:
-            same.times += 1
-            return same
+        again = self.findings.get((raw.target, cause.key))
+        if again is not None:
+            again.times += 1
+            return again
         finding = Finding(raw.target, raw.engine, cause, by, raw.data, len(raw.data))
         self.findings[raw.target, cause.key] = finding
         self._file(raw, finding)
