@@ -1,0 +1,202 @@
+/*
+ * Managers, their accounts, and what each transaction is charged with. Private to the host.
+ *
+ * An account is a mechanism in a manager's books. Each has a part for each stripe of threads (thread.h): the room that these threads have drawn from the limits and not granted
+ * yet, and what their open transactions have reserved. Bytes move so: limits -> taken (account, authority, tier; under the bank's lock) -> room of a part (under its stripe's lock) ->
+ * reserved -> live -> room, of whichever stripe releases. What is used is what is taken less all room. So a grant touches its stripe alone, unless the room runs
+ * out; no figure is ever below zero; and with all locks held every figure is of one moment.
+ *
+ * Locks, in this order: stripes upwards, then the bank. Leaves otherwise; never held while plugin code or a caller's function runs.
+ */
+#ifndef NX_MANAGER_H
+#define NX_MANAGER_H
+
+#include "nxmem_manager.h"
+#include "objects.h"
+#include "registry.h"
+
+enum {
+  NX_ROOM_STEP = 1 << 20, /* drawn ahead at once, on each axis */
+  NX_ROOM_MOST = 2 << 20, /* what a part keeps */
+  NX_ACCOUNTS_MAX = 1024, /* of one manager: mechanisms by their slot */
+  NX_CHARGE_CACHE = 2 * NX_BATCH
+};
+
+struct nx_manager;
+
+typedef struct nx_part_books {
+  _Alignas(64) nxmem_axes room;
+  nxmem_axes reserved;
+  uint64_t open; /* transactions that reserved here */
+  uint64_t live; /* modulo 2^64: published here, less those released here */
+} nx_part_books;
+
+typedef struct nx_account {
+  nx_slot slot;
+  struct nx_manager *manager;
+  uint64_t mechanism; /* handle */
+  uint64_t context;   /* handle */
+  uint32_t authority; /* of the manager's */
+  nxmem_axes taken;   /* under the bank's lock, as what follows */
+  nxmem_axes quarantined;
+  uint64_t quarantined_count;
+  nx_part_books parts[NX_STRIPES];
+} nx_account;
+
+typedef struct nx_authority_books {
+  uint64_t handle; /* 0: unused */
+  uint32_t tier;
+  uint32_t delegated;
+  nxmem_axes budget;
+  nxmem_axes slice;
+  nxmem_axes taken;
+} nx_authority_books;
+
+typedef struct nx_tier_books {
+  nxmem_axes limit;
+  nxmem_axes taken;
+  nxmem_axes shares;
+} nx_tier_books;
+
+/* What one stripe of threads has for itself. */
+typedef struct nx_lane {
+  _Alignas(64) _Atomic uint32_t lock;
+  uint32_t cached;
+  nx_slot *cache[NX_CHARGE_CACHE]; /* free charges */
+} nx_lane;
+
+typedef struct nx_holder {
+  uint64_t id; /* 0: unused */
+  nxmem_pressure_fn fn;
+  void *ctx;
+  int32_t priority;
+  uint32_t running;
+} nx_holder;
+
+typedef struct nx_manager {
+  nx_slot slot; /* its word changes with all locks held: whoever holds one finds it as it is */
+  nx_lane lanes[NX_STRIPES];
+  _Alignas(64) _Atomic uint32_t bank;
+  _Atomic uint32_t tight; /* not 0: something is above a limit; no part keeps room. Set with all locks held */
+  nx_authority_books authorities[NXMEM_MANAGER_AUTHORITIES_MAX];
+  nx_tier_books tiers[NXMEM_MANAGER_TIERS];
+  nx_account *accounts[NX_ACCOUNTS_MAX];          /* by the slot of their mechanism; change with all locks held */
+  nx_holder holders[NXMEM_MANAGER_PRESSURES_MAX]; /* in the order in which they are asked; under the bank's lock */
+  uint64_t holder_ids;
+  nx_counter refusals;
+  nx_counter bugs;
+} nx_manager;
+
+/* How far a transaction has come. */
+typedef enum nx_stage { NX_RESERVED = 1, NX_ALLOCATED = 2, NX_COMMITTED = 3, NX_PUBLISHED = 4 } nx_stage;
+
+/* A transaction that goes step by step. */
+typedef struct nx_steps {
+  nxmem_request request;
+  nx_made made;
+} nx_steps;
+
+/*
+ * What one allocation is charged with. Word: ALLOCATING: a transaction that nobody is in; RELEASING: one that a thread is in; LIVE: published; QUARANTINED: kept. All
+ * other fields belong to whoever has the transaction, then to the one end of its allocation.
+ */
+typedef struct nx_charge {
+  nx_slot slot;
+  nx_account *account;
+  uint32_t stripe; /* where it is reserved */
+  nx_stage stage;
+  nxmem_axes held;     /* what the books have for it */
+  nxmem_axes answered; /* what it really takes, from NX_ALLOCATED on */
+  nx_steps *steps;     /* owned; NULL: all in one call */
+} nx_charge;
+
+extern nx_table nx_managers;
+extern nx_table nx_accounts;
+extern nx_table nx_charges;
+
+enum { NX_CHARGES_SHIFT = 12 };
+
+static inline nx_charge *nx_charge_at(uint64_t handle) {
+  return nx_table_find_in(&nx_charges, NX_CHARGES_SHIFT, sizeof(nx_charge), handle);
+}
+
+/* ---- Locks ------------------------------------------------------------------------------------------------------- */
+
+NX_APART void nx_wait_for_lock(_Atomic uint32_t *lock);
+
+static inline void nx_lock(_Atomic uint32_t *lock) {
+  if (atomic_exchange_explicit(lock, 1u, memory_order_acquire) != 0u) nx_wait_for_lock(lock);
+}
+static inline void nx_unlock(_Atomic uint32_t *lock) { atomic_store_explicit(lock, 0u, memory_order_release); }
+
+/* All stripes and the bank. */
+void nx_lock_all(nx_manager *manager);
+void nx_unlock_all(nx_manager *manager);
+
+/* The manager, with all locks held; NULL (and none held) where the handle names none, with the error written. */
+nx_manager *nx_manager_lock(nxmem_manager handle, nxmem_error *error);
+nxmem_result nx_manager_unknown(nxmem_error *error);
+
+/* The books follow what the registry says of charged allocations, from now on. */
+void nx_settle_charges(void);
+
+/* OVER_LIMIT, with what the core said. */
+nxmem_result nx_over_limit(nxmem_verdict verdict, const char *verb, nxmem_error *error);
+
+/* Make the account of a mechanism, where it is not there yet. */
+nxmem_result nx_account_open(nxmem_manager manager, uint64_t mechanism, uint64_t context, uint64_t authority,
+                             nxmem_error *error);
+
+/* ---- Books (manager_books.c): all with the locks that are named --------------------------------------------------- */
+
+/* More or less of what is taken. [the bank's lock] */
+void nx_books_grow(nx_manager *manager, nx_account *account, const nxmem_axes *by);
+void nx_books_shrink(nx_manager *manager, nx_account *account, const nxmem_axes *by);
+
+/* All room of all accounts back: what is taken is what is used. [all locks] */
+void nx_books_gather(nx_manager *manager);
+
+/* Is anything above a limit? Then no part keeps room. [all locks] */
+void nx_books_tighten(nx_manager *manager);
+
+nxmem_quota nx_books_quota(nx_manager *manager, uint32_t authority);
+
+/* An authority of the manager, or NXMEM_MANAGER_AUTHORITIES_MAX. [any lock] */
+uint32_t nx_authority_index(nx_manager *manager, uint64_t handle);
+
+/* ---- Transactions' side of the books: they take the locks they need ----------------------------------------------- */
+
+/* How a reservation went. known 0: the manager, the mechanism's account in it, or its authority is not what was named. */
+typedef struct nx_grant {
+  int known;
+  nxmem_verdict verdict; /* which limit refuses */
+} nx_grant;
+
+static inline nxmem_verdict nx_accepted(void) { return (nxmem_verdict){NXMEM_REASON_NONE, 0, 0, 0}; }
+
+/* Reserve, and the charge of it: RELEASING, the caller's. NULL: refused, or no memory where the verdict accepts. Nothing is asked of holders. */
+nx_charge *nx_charge_reserve(nx_manager *manager, uint64_t handle, uint64_t mechanism, uint64_t authority,
+                             const nxmem_axes *ask, nx_grant *grant);
+
+/* Take over what the plugin answered (charge->answered): accepted, or which limit refuses, and nothing changed. With `publish` it is LIVE at once. */
+nxmem_verdict nx_charge_commit(nx_charge *charge, int publish);
+
+/* COMMITTED to LIVE. */
+void nx_charge_publish(nx_charge *charge);
+
+/* Its end: refunded, and the charge is gone; or kept. */
+void nx_charge_refund(nx_charge *charge);
+void nx_charge_keep(nx_charge *charge);
+void nx_charge_forget(nx_charge *charge);
+
+/* ---- Pressure ---------------------------------------------------------------------------------------------------- */
+
+/* Ask the holders for what a limit refused, unless this thread is in one of them. 1: ask the books again. */
+int nx_pressure_relieves(nx_manager *manager, uint64_t authority, const nxmem_verdict *refusal);
+
+/* ---- Waiting ----------------------------------------------------------------------------------------------------- */
+
+/* A charge's word has changed. */
+void nx_wake_waiters(void);
+
+#endif /* NX_MANAGER_H */

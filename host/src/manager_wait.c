@@ -1,0 +1,78 @@
+/*
+ * manager_wait.c: waiting for the end of one allocation.
+ *
+ * Attackers: callers that wait for what never ends, or has ended already.
+ * Promise: a wait ends with the release it names or with its time; whoever settles a release pays one load for waiters that are not there.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <time.h>
+
+#include "error.h"
+#include "manager.h"
+#include "nxmem/handle.h"
+
+/* A leaf: held for the looks of those who wait, not while they wait. */
+static pthread_mutex_t wait_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t ended;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static _Atomic uint32_t waiters;
+
+static void make_condition(void) {
+  pthread_condattr_t attributes;
+  (void)pthread_condattr_init(&attributes);
+  (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+  (void)pthread_cond_init(&ended, &attributes);
+  (void)pthread_condattr_destroy(&attributes);
+}
+
+/* Who waits counts itself before it looks at the word; the word was changed before this looks at the count. */
+void nx_wake_waiters(void) {
+  atomic_thread_fence(memory_order_seq_cst);
+  if (atomic_load(&waiters) == 0u) return;
+  pthread_mutex_lock(&wait_lock);
+  pthread_cond_broadcast(&ended);
+  pthread_mutex_unlock(&wait_lock);
+}
+
+static int is_open(nx_charge *c, uint64_t charge) {
+  const uint64_t word = atomic_load(&c->slot.word);
+  return nxmem_same_generation(word, charge) && nxmem_word_state(word) != NXMEM_SLOT_QUARANTINED;
+}
+
+static struct timespec in_ms(uint32_t ms) {
+  struct timespec at;
+  (void)clock_gettime(CLOCK_MONOTONIC, &at);
+  at.tv_sec += (time_t)(ms / 1000u);
+  at.tv_nsec += (long)(ms % 1000u) * 1000000L;
+  if (at.tv_nsec >= 1000000000L) {
+    at.tv_sec++;
+    at.tv_nsec -= 1000000000L;
+  }
+  return at;
+}
+
+static void wait_until(nx_charge *c, uint64_t charge, uint32_t timeout_ms) {
+  const struct timespec until = in_ms(timeout_ms);
+  (void)pthread_once(&once, make_condition);
+  pthread_mutex_lock(&wait_lock);
+  atomic_fetch_add(&waiters, 1u);
+  atomic_thread_fence(memory_order_seq_cst);
+  int gone = 0;
+  while (is_open(c, charge) && gone != ETIMEDOUT) gone = pthread_cond_timedwait(&ended, &wait_lock, &until);
+  atomic_fetch_sub(&waiters, 1u);
+  pthread_mutex_unlock(&wait_lock);
+}
+
+nxmem_result nxmem_manager_wait(nxmem_manager manager, uint64_t charge, uint32_t timeout_ms, nxmem_error *error) {
+  nx_charge *c = nx_charge_at(charge);
+  if (nx_is_forked()) return nx_manager_unknown(error);
+  if (nx_table_find(&nx_managers, manager.id) == NULL) return nx_manager_unknown(error);
+  if (c == NULL) return nx_fail(error, NXMEM_ERR_STALE_HANDLE, "wait: the handle names no charge");
+  if (is_open(c, charge) && timeout_ms != 0) wait_until(c, charge, timeout_ms);
+  const uint64_t word = atomic_load(&c->slot.word);
+  if (!nxmem_same_generation(word, charge)) return NXMEM_OK;
+  if (nxmem_word_state(word) == NXMEM_SLOT_QUARANTINED)
+    return nx_fail(error, NXMEM_ERR_QUARANTINED, "wait: the allocation is kept");
+  return nx_fail(error, NXMEM_ERR_TIMED_OUT, "wait: the release has not settled yet");
+}
