@@ -272,10 +272,7 @@ vm_end vm_block_end(vm_block *b, vm_section *within, int closed) {
   if (s == NULL && !closed) {
     if (alone == 0 && b->view_count == 0) return finish(b, 0, 0, NULL);
     s = vm_section_next(e);
-    if (s == NULL && !vm_is_gone(e)) {
-      vm_expect(vm_is_captured(e), "a release without the driver");
-      return (vm_end){NXMEM_STATUS_BUSY, 0, 0, 0};
-    }
+    if (vm_is_refused_for_capture(e, s)) return (vm_end){NXMEM_STATUS_BUSY, 0, 0, 0};
   }
   const uint64_t left = alone == 0 ? 0 : vm_left_mapped(e, alone, s);
   return finish(b, left, alone & ~left, s);
@@ -429,6 +426,7 @@ static vm_end decommit(vm_block *b, NxmemByteRange range) {
   const uint64_t left = vm_left_mapped(e, going, s), gone = going & ~left;
   e->mapped &= ~gone;
   b->refs &= ~going;
+  b->tagged &= b->refs;
   vm_poison(e, left);
   vm_put_handles(e, vm_count(gone), s, &orphans);
   const vm_end end = {left != 0 || orphans != 0 ? NXMEM_STATUS_RELEASE_QUARANTINED : NXMEM_STATUS_OK,

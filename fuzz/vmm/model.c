@@ -21,6 +21,14 @@ void vm_settle(void) {
 
 int vm_is_captured(const vm_engine *e) { return it.captures[e->device] != 0; }
 
+/* By the gate, or by a driver that says it of the context: nothing may have changed. Otherwise only what is gone is not called. */
+int vm_is_refused_for_capture(const vm_engine *e, const vm_section *s) {
+  if (s != NULL) return s->bind == NX_VMM_CAPTURING;
+  if (vm_is_gone(e)) return 0;
+  vm_expect(vm_is_captured(e), "memory is given back without the driver");
+  return 1;
+}
+
 uint32_t vm_status_of(uint32_t outcome) {
   static const uint32_t of[] = {[NX_VMM_DONE] = NXMEM_STATUS_OK,
                                 [NX_VMM_PENDING] = NXMEM_STATUS_BUSY,

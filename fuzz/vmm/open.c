@@ -134,7 +134,7 @@ static void note_probe(vm_engine *e, const vm_section *s) {
   e->poisoned = e->mapped = s->unmap_failed;
   e->orphans = s->refused;
   const uint64_t made = s->creates - s->destroyed - (s->unmap_failed != 0);
-  e->pool = made > e->orphans ? made - e->orphans : 0;
+  e->pool = made > e->orphans && e->granule <= e->pool_bound ? made - e->orphans : 0;
   e->lost_marks = s->drop_fails;
   e->residues = e->poisoned != 0 || e->orphans != 0;
 }

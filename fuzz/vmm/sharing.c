@@ -173,10 +173,7 @@ static uint32_t end_owner(vm_prefix *p) {
   vm_engine *e = p->engine;
   uint64_t orphans = 0;
   vm_section *s = vm_section_next(e);
-  if (s == NULL && !vm_is_gone(e)) {
-    vm_expect(vm_is_captured(e), "a prefix goes without the driver");
-    return NXMEM_STATUS_BUSY;
-  }
+  if (vm_is_refused_for_capture(e, s)) return NXMEM_STATUS_BUSY;
   const uint64_t left = vm_left_mapped(e, p->owner, s), gone = p->owner & ~left;
   const uint64_t first = e->base + p->first * e->granule, bytes = p->count * e->granule;
   e->mapped &= ~gone;

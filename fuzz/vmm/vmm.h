@@ -270,6 +270,7 @@ int vm_is_gone(const vm_engine *e); /* lost or shut down, as far as the model ha
 int vm_is_dead(const vm_engine *e); /* the same, as the driver has said */
 void vm_settle(void);               /* what was read holds now */
 int vm_is_captured(const vm_engine *e);
+int vm_is_refused_for_capture(const vm_engine *e, const vm_section *s);
 uint32_t vm_status_of(uint32_t outcome);
 uint64_t vm_granule_mask(uint32_t first, uint32_t count);
 uint64_t vm_touched(const vm_engine *e, uint64_t address, uint64_t bytes);
