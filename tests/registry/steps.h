@@ -1,0 +1,44 @@
+/*
+ * steps.h: threads that stop at named steps until the test lets them go on.
+ *
+ * Attackers: none.
+ * Promise: while a test runs, of all its actors one moves; where each of the others stands is known.
+ */
+#ifndef TESTS_REGISTRY_STEPS_H
+#define TESTS_REGISTRY_STEPS_H
+
+#include <pthread.h>
+#include <semaphore.h>
+
+#include "nxmem_registry.h"
+
+typedef struct nx_actor {
+  void (*act)(struct nx_actor *actor);
+  nxmem_mechanism mechanism;
+  nxmem_binding binding;
+  nxmem_bound bound;
+  nxmem_prepared prepared;
+  nxmem_release_queue queue;
+  const void *play;
+  nxmem_result result;
+  nxmem_error error;
+
+  pthread_t thread;
+  const char *until; /* where it stops next; NULL: nowhere */
+  int ended;
+  sem_t arrived, go;
+} nx_actor;
+
+/* Start it; back when it stands at `until`. */
+void nx_actor_start(nx_actor *actor, void (*act)(nx_actor *actor), const char *until);
+
+/* Let it go on to `until`, and back when it stands there. */
+void nx_actor_go(nx_actor *actor, const char *until);
+
+/* Let it go on to its end. */
+nxmem_result nx_actor_end(nx_actor *actor);
+
+/* Stop the calling actor where the plugin is, if it is to stop at that name. */
+void nx_step(const char *name);
+
+#endif /* TESTS_REGISTRY_STEPS_H */
