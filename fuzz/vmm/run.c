@@ -15,11 +15,12 @@ uint64_t vm_last_prefix, vm_last_ticket;
 /* AddressSanitizer's, where the program has it. */
 int __lsan_do_recoverable_leak_check(void) __attribute__((weak));
 
+/* What is wrong comes first: findings are told apart by it. */
 void vm_fail(const char *what, uint64_t found, uint64_t expected) {
-  fuzz_fail("vmm", "step %" PRIu32 ": %s: %#" PRIx64 ", expected %#" PRIx64, it.steps, what, found, expected);
+  fuzz_fail("vmm", "%s: %#" PRIx64 ", expected %#" PRIx64 " (step %" PRIu32 ")", what, found, expected, it.steps);
 }
 void vm_expect(int holds, const char *what) {
-  if (!holds) fuzz_fail("vmm", "step %" PRIu32 ": %s", it.steps, what);
+  if (!holds) fuzz_fail("vmm", "%s (step %" PRIu32 ")", what, it.steps);
 }
 void vm_same(const char *what, uint64_t found, uint64_t expected) {
   if (found != expected) vm_fail(what, found, expected);
