@@ -60,14 +60,63 @@ static void ask_symbol(uint32_t which, uint32_t kind) {
   life_expect((found == NXMEM_OK) == (address != NULL), "plugin symbol: whether an address is written");
 }
 
+/* ---- What no caller may ask -------------------------------------------------------------------------------------- */
+
+static nxmem_result host_with(const nxmem_host_options *options) {
+  nxmem_host host = {0};
+  const nxmem_result result = nxmem_host_create(options, &host, NULL);
+  life_expect(host.id == 0, "create host: refused, and a handle is written");
+  return result;
+}
+
+static nxmem_result bad_host(uint32_t kind) {
+  nxmem_host_options options;
+  nxmem_host_options_default(&options);
+  if (kind == 0) options.range.minor_max = options.range.minor_min - 1u;
+  if (kind == 1) options.range.major_max = 2;
+  if (kind == 2) options.range.minor_max++;
+  if (kind == 3) options.capability_flags = 2; /* without the allocator */
+  if (kind == 4) options.capability_flags |= 1ull << 63;
+  if (kind == 5) options.fetch = (nxmem_fetch_mode)7;
+  if (kind == 6) options.overlap = (nxmem_overlap_check)7;
+  return kind == 7 ? nxmem_host_create(&options, NULL, NULL) : host_with(&options);
+}
+
+/* Whatever is asked of an allocator or a prefix without a place for the answer, or about nothing. */
+static nxmem_result bad_call(uint32_t kind, uint32_t which) {
+  static const nxmem_pin_source half = {.pin = NULL, .unpin = NULL};
+  const nxmem_open_options pinned = {.mechanism = "life", .pins = &half};
+  const nxmem_allocator a = it.allocators[which % LIFE_ALLOCATORS].handle;
+  nxmem_allocation nobody = {0};
+  nxmem_allocator opened;
+  nxmem_group_outcome outcome;
+  uint64_t out = 0;
+  if (kind == 0) return nxmem_allocator_open(it.plugins[which], NULL, &opened, NULL);
+  if (kind == 1) return nxmem_allocator_open(it.plugins[which], &pinned, &opened, NULL);
+  if (kind == 2) return nxmem_cost_of_ranges(a, nobody, NULL, 0, &out, NULL);
+  if (kind == 3) return nxmem_prefix_commit((nxmem_prefix){0}, &nobody, 0, 0, &outcome, NULL);
+  if (kind == 4) return nxmem_host_violations(it.host, NULL, 0, NULL, NULL);
+  if (kind == 5) return nxmem_host_quarantine(it.host, 0, NULL, 1, NULL, NULL, NULL);
+  if (kind == 6) return nxmem_plugin_get_info(it.plugins[which], NULL, NULL);
+  return nxmem_plugin_mechanism(it.plugins[which], 0, NULL, NULL);
+}
+
+static void ask_badly(uint32_t which, uint32_t kind) {
+  const nxmem_result found = kind % 16u < 8u ? bad_host(kind % 8u) : bad_call(kind % 8u, which);
+  life_same_result("an argument that no caller may give", found, NXMEM_ERR_INVALID_ARGUMENT);
+}
+
 void life_op_ask(const life_record *op) {
   const uint32_t which = op->a % LIFE_PLUGINS;
-  switch (op->c % 3u) {
+  switch (op->c % 4u) {
     case 0:
       ask_info(which);
       return;
     case 1:
       ask_mechanism(which, op->b);
+      return;
+    case 2:
+      ask_badly(which, op->b);
       return;
     default:
       ask_symbol(which, op->b);

@@ -234,8 +234,10 @@ def loads():
     s = Script("load", HOSTILE).do("load", {}, {"x": 2}, {"c": 0x80, "d": 3, "x": 7, "y": 0xFFC3}, {}, {})
     yield "ask_what_is_left", s.do("ask").do("ask", c=1, b=0).do("ask", c=1, b=1)
     for name in range(6):
-        s = Script("load").do("ask", c=2, b=name).do("unload", {"a": ONE}, s.nested("ask", c=2, b=name))
-        yield f"ask_name_{name}", s.do("ask", c=2, b=name)
+        s = Script("load").do("ask", c=3, b=name).do("unload", {"a": ONE}, s.nested("ask", c=3, b=name))
+        yield f"ask_name_{name}", s.do("ask", c=3, b=name)
+    for kind in range(16):
+        yield f"ask_badly_{kind}", Script("load").do("ask", c=2, b=kind)
     yield "offers_less", Script("load", 0, 1).do("open", {}, c=0xC0, x=31).do("open", {}, a=1, c=0xC0, x=1)
     for axis, kind in itertools.product(range(6), (9, 14)):
         s = Script("load", UNMAP).do("unload", {"c": 0xC0 + axis, "b": kind, "x": 3}).do("unload", {"a": 10})

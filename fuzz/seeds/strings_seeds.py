@@ -58,6 +58,8 @@ def verdicts():
     """Each reason by its own name; each record's fields by where they are; each result that there is a name for."""
     for name, reason in constants("abi/include/nxmem/verdict.h", "NXMEM_REASON_"):
         yield f"reason_{name}", verdict(reason)
+    axes = dict(constants("abi/include/nxmem/verdict.h", "NXMEM_REASON_"))["host_holds"]
+    yield "axis_of_the_host", verdict(axes, RECORDS - 1, 3)
     for record in range(RECORDS):
         for field in (1, 2, 8, 16, 24, 32, 40, 48, 64):
             yield f"record_{record}_field_{field}", verdict(40 + record, record, field)
