@@ -6,6 +6,11 @@
 #include "mutator.h"
 
 /* clang-format off */
+#ifdef FUZZ_TARGET_fetch
+static const uint8_t head[] = {1, 1, 4, 8, 0};
+static const uint16_t edges[] = {0, 4, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120, 128, 0xFFFF};
+const fuzz_shape fuzz_target_shape = {head, NULL, edges};
+#endif
 #ifdef FUZZ_TARGET_table
 static const uint8_t head[] = {1, 8, 8, 0};
 static const uint16_t edges[] = {0, 4, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120, 128, 0xFFFF};

@@ -9,6 +9,7 @@ import sys
 
 sys.dont_write_bytecode = True
 import core_seeds
+import fetch_seeds
 import life_seeds
 import strings_seeds
 import vmm_seeds
@@ -230,6 +231,7 @@ def dictionaries():
     yield "strings", numbers(n for n in CONSTANTS if n.startswith("NXMEM_STATUS_")) + texts
     for target in ("lifecycle", "deferred", "load"):
         yield target, edges + [entry(name, bytes_) for name, bytes_ in life_seeds.words(target)]
+    yield "fetch", edges + [entry(name, bytes_) for name, bytes_ in fetch_seeds.words()]
     yield "vmm", edges + [entry(name, bytes_) for name, bytes_ in vmm_seeds.words()]
     yield "core", (versions + edges + numbers(n for n in CONSTANTS if n.startswith("NXMEM_STATUS_"))
                    + list(sizes(core_seeds.RECORDS_READ))
@@ -244,7 +246,7 @@ def outputs():
     """Path -> bytes, of everything this script makes."""
     made = {}
     for target, seeds in (("table", [*allocator_seeds(), *other_table_seeds()]), ("negotiate", negotiate_seeds()),
-                          ("status", status_seeds()), ("core", core_seeds.seeds()),
+                          ("fetch", fetch_seeds.seeds()), ("status", status_seeds()), ("core", core_seeds.seeds()),
                           ("strings", strings_seeds.seeds()), ("vmm", vmm_seeds.seeds())):
         for name, bytes_ in seeds:
             made[FUZZ / "seeds" / target / f"{name}.bin"] = bytes_

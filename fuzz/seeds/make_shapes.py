@@ -12,6 +12,7 @@ from layout import FUZZ, RECORDS
 LIFE = ([1, 1, 14], [1, 1, 1, 1, 1, 3, 8])
 VMM = ([1, 1, 1, 1, 1, 1, 2, 8], [1, 1, 1, 1, 1, 3, 8])
 HEADS = {  # as the heads of targets/*.c say
+    "fetch": ([1, 1, 4, 8], []),
     "table": ([1, 8, 8], []), "negotiate": ([1, 1, 4, 4, 4, 4, 4, 8, *[4] * 8, 8], []), "status": ([4, 4, 2], []),
     "strings": ([1, 1, 4, 4, 2], []), "core": ([1, 1], []), "lifecycle": LIFE, "deferred": LIFE, "load": LIFE,
     "vmm": VMM}
@@ -20,7 +21,7 @@ TABLES = ("NxmemAllocatorVtable", "NxmemAllocatorFactoryVtable", "NxmemVirtualBa
 
 
 def edges(target):
-    if target in ("table", "negotiate", "core"):
+    if target in ("table", "fetch", "negotiate", "core"):
         ends = {offset for record in TABLES for offset in RECORDS[record][1].values()} | {RECORDS[r][0] for r in TABLES}
         return sorted(ends | {120})
     return [0, 1, 4, 8, 252, 255, 256, 511, 512] if target in ("status", "strings") else [0, 8, 16, 40, 56, 64, 4096]
