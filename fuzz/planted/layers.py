@@ -93,7 +93,7 @@ class Fuzzer:
 
     @property
     def settings(self):
-        return [self.options.budget, self.tries, self.options.seed, self.options.targets, self.options.bare]
+        return [self.options.budget, self.tries, self.options.seed, self.options.targets, *(["bare"] if self.options.bare else [])]
 
     def prepare(self, copy):
         copy.configure(self.name)
