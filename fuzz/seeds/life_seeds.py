@@ -124,6 +124,13 @@ def kept():
             yield f"inside_{small}_{large}", s.do("release", {}, b=0).do("allocate", inside, b=2, **narrow)
             s = Script("lifecycle").open().do("allocate", inside, b=0, **narrow).do("allocate", around, b=1, **wide)
             yield f"around_{small}_{large}", s.do("release", {}, b=0).do("allocate", around, b=2, **wide)
+    for mode, order in itertools.product((0, TRUSTED), (range(12), range(11, -1, -1), (5, 2, 9, 0, 11, 7, 3, 1, 10, 4, 8, 6))):
+        s = Script("lifecycle", mode).open()
+        for i in range(12):
+            s.do("allocate", {"d": 15, "y": 0x70000 + 4 * i}, b=i, x=1, c=0, d=7)
+        for i in order:
+            s.do("release", {}, b=i)
+        yield f"many_in_one_cell_{mode}_{order[0]}", s.do("close", {}, {}, b=1)
     s = Script("lifecycle").open().do("prefix_create", {}, x=4095).do("prefix_release", {"a": 11}).do("prefix_info")
     yield "kept_prefix", s.do("close", {}).do("prefix_info").do("prefix_retain").do("prefix_release").do("prefix_commit")
 
@@ -181,6 +188,14 @@ def prefixes():
         s.do("prefix_commit", {}, {"b": kind, "c": kind}, {"a": kind}, {"a": kind}, {}, c=2, x=0x020100)
         yield f"group_{kind}", s.do("prefix_commit", {}, {"d": kind, "y": UNWRITTEN}, {}, {}, c=1, x=0x0201).do(
             "close", {}, {}, {}, {}, {}, b=1)
+    for status in FAILS.values():
+        s = Script("lifecycle").open().do("prefix_create", {}, x=4095)
+        yield f"retain_refused_{status}", s.do("prefix_retain", {"a": status}).do("prefix_release", {})
+    for inner in ("prefix_release", "prefix_retain", "prefix_info", "prefix_commit", "close"):
+        s = Script("lifecycle").open().allocate(b=0).do("prefix_create", {}, x=4095)
+        yield f"inside_last_prefix_release_{inner}", s.do("prefix_release", {"a": ONE}, s.nested(inner), {})
+        s = Script("lifecycle").open().allocate(b=0).do("prefix_create", {}, x=4095)
+        yield f"inside_prefix_retain_{inner}", s.do("prefix_retain", {"a": ONE}, s.nested(inner), {})
     s = Script("lifecycle").open().allocate(b=0).do("prefix_create", {}, x=4095).do("prefix_create", {}, x=10)
     yield "group_twice", s.do("prefix_commit", c=1, x=0).do("prefix_commit", {}, c=0, x=0).do(
         "prefix_commit", {"b": 0}, c=0, x=0).do("prefix_commit", c=0, d=0x80, y=1)
