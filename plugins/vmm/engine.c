@@ -129,7 +129,15 @@ static void publish(nx_engine *engine) {
   nx_add(&nx_the_report.allocators, 1u);
 }
 
-uint32_t nx_engine_open(const nx_vmm_offer *offer, nx_books *books, nx_engine **out, char why[200]) {
+/* Prepared, and able to do what the host cannot do without. */
+static uint32_t prepare_for(nx_engine *engine, uint64_t required, char why[200]) {
+  const uint32_t status = prepare(engine, why);
+  if (status != NXMEM_STATUS_OK || (required & ~engine->capabilities) == 0u) return status;
+  snprintf(why, 200, "open: the device refused what the capability needs");
+  return NXMEM_STATUS_UNSUPPORTED_CAPABILITY;
+}
+
+uint32_t nx_engine_open(const nx_vmm_offer *offer, uint64_t required, nx_books *books, nx_engine **out, char why[200]) {
   int owed = 0;
   nx_engine *engine = new_engine(offer, books);
   if (engine == NULL) {
@@ -144,7 +152,7 @@ uint32_t nx_engine_open(const nx_vmm_offer *offer, nx_books *books, nx_engine **
   const uint32_t begun = nx_device_begin(&engine->device);
   status = nx_outcome_status(begun);
   if (begun == NX_VMM_DONE) {
-    status = prepare(engine, why);
+    status = prepare_for(engine, required, why);
     nx_device_end(&engine->device);
   } else {
     (void)fail(status, why, "the device cannot be used now", engine);

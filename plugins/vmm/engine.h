@@ -145,8 +145,8 @@ typedef struct nx_engine {
   NxmemSharedMappingVtable sharing;
 } nx_engine;
 
-/* 0 and `out`, or a NXMEM_STATUS_... code and why. */
-uint32_t nx_engine_open(const nx_vmm_offer *offer, nx_books *books, nx_engine **out, char why[200]);
+/* 0 and `out`, or a NXMEM_STATUS_... code and why; what is refused, for want of a capability too, was never opened. */
+uint32_t nx_engine_open(const nx_vmm_offer *offer, uint64_t required, nx_books *books, nx_engine **out, char why[200]);
 
 /* Run the whole sequence once on the arena's first granule; a capability that the device does not show is struck. Inside a section (probe.c). */
 uint32_t nx_probe(nx_engine *engine, char why[200]);

@@ -73,12 +73,8 @@ static NxmemStatus open_allocator(void *ctx, const NxmemOpenRequest *request,
   checked = check_open(made, request);
   if (nx_failed(checked)) return nx_refused(checked);
   if (!nx_fork_watch()) return nx_status(NXMEM_STATUS_UNSUPPORTED_CAPABILITY, "open: no page that a fork empties");
-  const uint32_t status = nx_engine_open(made->offer, &made->books, &engine, why);
+  const uint32_t status = nx_engine_open(made->offer, request->required_capability_flags, &made->books, &engine, why);
   if (status != NXMEM_STATUS_OK) return nx_status(status, why);
-  if ((request->required_capability_flags & ~engine->capabilities) != 0u) {
-    nx_engine_release(engine);
-    return nx_status(NXMEM_STATUS_UNSUPPORTED_CAPABILITY, "open: the device refused what the capability needs");
-  }
   engine->callbacks = request->callbacks;
   publish(engine);
   *allocator_out = &engine->slots;

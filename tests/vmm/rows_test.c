@@ -69,9 +69,10 @@ static void recommended_that_fits_no_minimum(void **state) {
 
 static void granularity_that_is_none(void **state) {
   nx_vmm *vmm = *state;
-  const uint64_t bad[][2] = {{0u, NX_G}, {NX_G, 0u}, {NX_G + 1u, NX_G}, {NX_G, 3u * NX_G}};
+  const uint64_t bad[][2] = {{0u, NX_G}, {NX_G, 0u}, {NX_G + 1u, NX_G}, {NX_G, 3u * NX_G},
+                             {1u, 1u},   {1u, NX_G}, {2048u, NX_G}};
   nx_vmm_release(vmm);
-  for (size_t i = 0u; i < 4u; i++) {
+  for (size_t i = 0u; i < sizeof bad / sizeof bad[0]; i++) {
     nx_the_script.minimum = bad[i][0];
     nx_the_script.recommended = bad[i][1];
     assert_int_equal(nx_whole(nx_vmm_open(vmm, NXMEM_CAP_ALLOCATOR)), NXMEM_STATUS_DEVICE_ERROR);
@@ -120,6 +121,18 @@ static void sharing_is_advertised_after_a_probe(void **state) {
   nx_vmm_release(vmm);
   assert_int_equal(nx_whole(nx_vmm_open(vmm, NXMEM_CAP_ALLOCATOR | NXMEM_CAP_SHARED_MAPPING)),
                    NXMEM_STATUS_UNSUPPORTED_CAPABILITY);
+  vmm->table = NULL;
+}
+
+/* It was probed, and never opened: the figures are those of what was. */
+static void refused_capability_opens_nothing(void **state) {
+  nx_vmm *vmm = *state;
+  nx_vmm_release(vmm);
+  nx_the_script.read_only_refused = 1;
+  nx_the_script.minimum = nx_the_script.recommended = 2u * NX_G;
+  assert_int_equal(nx_whole(nx_vmm_open(vmm, NXMEM_CAP_ALLOCATOR | NXMEM_CAP_SHARED_MAPPING)),
+                   NXMEM_STATUS_UNSUPPORTED_CAPABILITY);
+  assert_int_equal(nx_vmm_stats().granule_bytes, NX_G);
   vmm->table = NULL;
 }
 
@@ -222,6 +235,7 @@ int main(void) {
       NX_VMM_TEST(granularity_that_is_none),
       NX_VMM_TEST(partial_failure_leaves_nothing),
       NX_VMM_TEST(sharing_is_advertised_after_a_probe),
+      NX_VMM_TEST(refused_capability_opens_nothing),
       NX_VMM_TEST(marks_are_advertised_after_a_probe),
       NX_VMM_TEST(failed_probe_refuses_the_open),
       NX_VMM_TEST(unmaps_are_whole),
