@@ -17,7 +17,7 @@ SCHEDULES = ("explore", "fast", "coe", "exploit", "lin", "rare", "quad")
 # The machine's settings are not asked for (containers cannot change them), nobody is told of a core dump, and the end
 # waits for what the others found.
 SETTINGS = {"AFL_NO_UI": "1", "AFL_SKIP_CPUFREQ": "1", "AFL_NO_AFFINITY": "1", "AFL_FORKSRV_INIT_TMOUT": "60000",
-            "AFL_I_DONT_CARE_ABOUT_MISSING_CRASHES": "1", "AFL_NO_CRASH_README": "1", "AFL_HANG_TMOUT": "10000",
+            "AFL_I_DONT_CARE_ABOUT_MISSING_CRASHES": "1", "AFL_NO_CRASH_README": "1",
             "AFL_SYNC_TIME": "1", "AFL_CMPLOG_ONLY_NEW": "1", "AFL_SKIP_CRASHES": "1", "AFL_FAST_CAL": "1",
             "AFL_EXPAND_HAVOC_NOW": "1"}
 
@@ -39,6 +39,7 @@ class Afl(Crew):
         super().__init__(context, target, jobs)
         self.out = self.folder / "out"
         self.exported = set()
+        self.taken = set()
         self.next_export = 0.0
         self.of_job = {}
 
@@ -67,12 +68,14 @@ class Afl(Crew):
         environment = {**SETTINGS, "NXMEM_FUZZ_COUNTER": str(self.counter(job))}
         if "-L" not in options:
             environment["AFL_CUSTOM_MUTATOR_LIBRARY"] = str(self.mutator)
+        environment["AFL_HANG_TMOUT"] = str(1000 * self.context.alone)
         if job == 0:
             environment["AFL_FINAL_SYNC"] = "1"
         self.of_job[job] = self.processes.start(command, self.log / f"job.{job}", environment, self.folder)
         self.running.append(self.of_job[job])
 
     def poll(self):
+        self._take_failures()
         if time.monotonic() >= self.next_export:
             self._export()
             self.next_export = time.monotonic() + EXPORT_EVERY
@@ -106,13 +109,14 @@ class Afl(Crew):
             new = [path for path in inputs_in(folder) if (folder.parent.name, path.name) not in self.exported]
             self.exported.update((folder.parent.name, path.name) for path in new)
             self.corpus.add_files(path for path in new if ",orig:" not in path.name and ",sync:" not in path.name)
-        self._take_failures()
 
     def _take_failures(self):
-        for path in self.out.glob("*/crashes/id*"):
-            self.keep("crash", path.read_bytes())
-        for path in self.out.glob("*/hangs/id*"):
-            self.keep("timeout", path.read_bytes())
+        for kind, called in (("crashes", "crash"), ("hangs", "timeout")):
+            for path in self.out.glob(f"*/{kind}/id*"):
+                if path not in self.taken:
+                    self.taken.add(path)
+                    self.keep(called, path.read_bytes())
 
     def collect(self):
         self._export()
+        self._take_failures()

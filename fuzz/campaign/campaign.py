@@ -24,6 +24,8 @@ class Context:
     triage: Triage
     sync: object = None  # the folder exchanged with other machines
     machine: str = ""
+    alone: int = 60  # seconds that an input may take by itself
+    first: bool = False  # whether the first finding ends the campaign
 
 
 @dataclasses.dataclass
@@ -81,13 +83,16 @@ class Campaign:
             CREWS[unit.engine](self.context, unit.target, jobs).build()
 
     def _loop(self):
-        while time.monotonic() < self.deadline and not self.context.processes.interrupted:
+        while time.monotonic() < self.deadline and not self._is_over():
             self._fill_lanes()
             if not self.slices:
                 return
             self.context.processes.pause()
             for one in [s for s in self.slices if s.until <= time.monotonic() or not s.crew.running]:
                 self._finish(one)
+
+    def _is_over(self):
+        return self.context.processes.interrupted or self.context.first and self._live_findings() > 0
 
     def _fill_lanes(self):
         busy = [one.lane for one in self.slices]

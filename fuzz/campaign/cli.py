@@ -56,6 +56,9 @@ def parser():
                       "with commas. Default: libfuzzer; with --all, all")
     made.add_argument("--jobs", type=count, metavar="N",
                       help="fuzzing processes at a time (default 1; with --all one a processor)")
+    made.add_argument("--first", action="store_true", help="the first finding ends the campaign")
+    made.add_argument("--alone", type=count, default=60, metavar="SECONDS",
+                      help="what an input may take by itself; more is a finding (default 60)")
     made.add_argument("--sync", type=pathlib.Path, metavar="DIR", help="a folder shared with other machines: what they "
                       "found is taken, what was found here is put there")
     made.add_argument("--machine", default=socket.gethostname(), metavar="NAME", help="this machine's name in that folder")
@@ -109,8 +112,9 @@ def campaign(arguments):
     where = places.Places(arguments.build.absolute())
     processes = Processes()
     builds = Programs(where, processes, report.say)
-    triage = Triage(where, processes, builds, report.say)
-    context = Context(where, processes, builds, triage, arguments.sync and arguments.sync.absolute(), arguments.machine)
+    triage = Triage(where, processes, builds, report.say, arguments.alone)
+    context = Context(where, processes, builds, triage, arguments.sync and arguments.sync.absolute(), arguments.machine,
+                      arguments.alone, arguments.first)
     run = Campaign(context, what, seconds, name)
     try:
         run.run()
@@ -122,7 +126,7 @@ def campaign(arguments):
     found = run.close(every=arguments.all is not None)
     if arguments.json is not None:
         run.write_json(arguments.json)
-    if not any(row.execs for row in run.rows.values()):
+    if not found and not any(row.execs for row in run.rows.values()):
         report.complain(f"nothing ran; the engines' words are in {where.build / 'fuzz'}")
         return COULD_NOT_RUN
     return FOUND if found else FINE

@@ -8,7 +8,7 @@ from . import programs
 from .corpus import Corpus
 from .places import content_name, inputs_in
 from .processes import stop
-from .triage import ALONE, Raw
+from .triage import Raw
 
 BATCH = 256  # inputs that are screened by one program
 SCREENED = {}  # by engine kind and target: names of inputs that went through alone in this campaign
@@ -64,7 +64,7 @@ class Crew:
 
     def failing(self, batch):
         """Those of `batch` that fail alone, and how."""
-        result = self.processes.run([self.replayer(), *batch], ALONE, programs.environment(quick=True))
+        result = self.processes.run([self.replayer(), *batch], self.context.alone, programs.environment(quick=True))
         if result.timed_out:
             return self._failing_one_by_one(batch)
         names = set(re.findall(r"^not ok \d+ - (\S+)$", result.text, re.MULTILINE))
@@ -72,7 +72,7 @@ class Crew:
 
     def _failing_one_by_one(self, batch):
         for path in batch:
-            result = self.processes.run([self.replayer(), "--in-process", path], ALONE,
+            result = self.processes.run([self.replayer(), "--in-process", path], self.context.alone,
                                         programs.environment(quick=True))
             if result.timed_out or result.code != 0:
                 yield path, "timeout" if result.timed_out else "crash"

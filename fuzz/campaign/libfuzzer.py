@@ -36,8 +36,8 @@ class LibFuzzer(Crew):
     def launch(self, job):
         left = max(1, round(self.until - time.monotonic()))
         dictionary = self.context.places.dictionary(self.target)
-        command = [self.program, f"-max_total_time={left}", "-entropic=0", "-print_funcs=0", "-timeout=60",
-                   f"-max_len={most_bytes(self.target)}", "-rss_limit_mb=2048", "-reload=1", "-print_final_stats=1",
+        command = [self.program, f"-max_total_time={left}", "-entropic=0", "-print_funcs=0", f"-timeout={self.context.alone}",
+                   f"-max_len={most_bytes(self.target)}", f"-rss_limit_mb={programs.MEMORY}", "-reload=1", "-print_final_stats=1",
                    f"-artifact_prefix={self.artifacts}/", *([f"-dict={dictionary}"] if dictionary else []),
                    self.corpus.folder, self.start_folder]
         self.of_job[job] = self.processes.start(command, self.log / f"job.{job}", self.environment(job), self.folder)
@@ -99,8 +99,8 @@ class Contract(LibFuzzer):
     def failing(self, batch):
         """One process as far as it comes; behind the input at which it ends, the next."""
         while batch:
-            result = self.processes.run([self.program, "-timeout=60", *batch], 600,
-                                        programs.environment(contract=True, quick=True), cwd=self.folder)
+            result = self.processes.run([self.program, f"-timeout={self.context.alone}", *batch],
+                                        len(batch) + 10 * self.context.alone, programs.environment(contract=True, quick=True), cwd=self.folder)
             if result.code == 0:
                 return
             begun = re.findall(r"^Running: (.*)$", result.text, re.MULTILINE)

@@ -10,14 +10,17 @@ from .processes import CouldNotRun
 PRESETS = ("asan", "libfuzzer", "afl", "afl-asan", "afl-cmplog")
 NEEDED = {"afl": ("afl-fuzz", "afl-clang-fast"), "contract": ("frama-c",)}
 BUILD_LIMIT = 3600
+MEMORY = 2048  # MiB that an input may take, in one piece or in all
 
 
 
 def environment(contract=False, quick=False):
     """Reports name functions, and an oracle's abort tells where it stood; a quick one only says that there is one."""
-    asan = "allocator_may_return_null=1:" + ("symbolize=0" if quick else "symbolize=1:handle_abort=1")
+    asan = "symbolize=0" if quick else "symbolize=1:handle_abort=1"
     if contract:  # the translated contracts lose a few bytes of big numbers a call; the core itself allocates nothing
-        asan += ":detect_leaks=0"
+        asan += ":allocator_may_return_null=1:detect_leaks=0"
+    else:
+        asan += f":max_allocation_size_mb={MEMORY}"
     return {"ASAN_OPTIONS": asan, "UBSAN_OPTIONS": "symbolize=0" if quick else "print_stacktrace=1"}
 
 

@@ -9,9 +9,7 @@ from .cause import ORACLES, Cause, cause_of, same
 from .corpus import put
 from .places import content_name, most_bytes
 
-ALONE = 60  # seconds that an input may take by itself; it takes milliseconds
 SHRINK = 30  # seconds spent on making one small
-MEMORY = 2048  # MiB
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,8 +39,9 @@ class Finding:
 
 
 class Triage:
-    def __init__(self, places, processes, builds, say):
+    def __init__(self, places, processes, builds, say, alone):
         self.places, self.processes, self.builds, self.say = places, processes, builds, say
+        self.alone = alone  # seconds that an input may take by itself
         self.findings = {}  # by target and key
         self.unreproduced = {}  # by target and content: the Raw
         self.seen = {}  # by target and content: the Finding, or None
@@ -51,7 +50,7 @@ class Triage:
 
     def _commands(self, raw, path):
         """The programs that may show it: the one that anybody replays with first."""
-        fuzzer = [f"-timeout={ALONE}", f"-rss_limit_mb={MEMORY}", path]
+        fuzzer = [f"-timeout={self.alone}", f"-rss_limit_mb={programs.MEMORY}", path]
         if raw.engine == "contract":
             yield "contract", [self.builds.contract(), *fuzzer], None
             return
@@ -66,8 +65,9 @@ class Triage:
             path = pathlib.Path(folder) / "input"
             path.write_bytes(data)
             for by, command, feed in self._commands(raw, path):
-                result = self.processes.run(command, ALONE + 30, programs.environment(raw.engine == "contract", quick),
-                                            cwd=folder, always=True, feed=feed)
+                environment = programs.environment(raw.engine == "contract", quick)
+                limit = self.alone + (0 if by in ("replay", "afl") else 30)  # libFuzzer has a limit of its own
+                result = self.processes.run(command, limit, environment, cwd=folder, always=True, feed=feed)
                 yield by, cause_of(result) if result.code != 0 or result.timed_out else None
 
     def _alone(self, raw, data):

@@ -5,7 +5,7 @@
  * is a failure.
  *
  *   fuzz_NAME FILE|FOLDER...      files in a folder, not those of folders beneath it, nor those whose name begins with
- * a dot
+ * a dot, nor the notes beside inputs (.toml, .md)
  *   fuzz_NAME --in-process ...    all in this process: for a debugger or a profiler
  */
 #define _DEFAULT_SOURCE /* scandir, DT_REG */
@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -52,12 +53,20 @@ static int is_folder(const char *path) {
   return S_ISDIR(info.st_mode);
 }
 
+static int ends_with(const char *name, const char *end) {
+  const size_t bytes = strlen(name);
+  const size_t wanted = strlen(end);
+  return bytes >= wanted && strcmp(name + bytes - wanted, end) == 0;
+}
+
+static int is_input(const char *name) { return name[0] != '.' && !ends_with(name, ".toml") && !ends_with(name, ".md"); }
+
 static void add_folder(file_list *list, const char *folder) {
   struct dirent **entries = NULL;
   const int count = scandir(folder, &entries, NULL, alphasort);
   if (count < 0) give_up("cannot be listed", folder);
   for (int i = 0; i < count; i++) {
-    char *path = entries[i]->d_name[0] == '.' ? NULL : joined(folder, entries[i]->d_name);
+    char *path = is_input(entries[i]->d_name) ? joined(folder, entries[i]->d_name) : NULL;
     if (path != NULL && !is_folder(path))
       add_path(list, path);
     else
@@ -65,6 +74,15 @@ static void add_folder(file_list *list, const char *folder) {
     free(entries[i]);
   }
   free(entries);
+}
+
+/* As much as the engines allow; an input takes some MiB. */
+enum { MEMORY_MAX_MIB = 2048 };
+
+static void check_memory(void) {
+  struct rusage usage;
+  if (getrusage(RUSAGE_SELF, &usage) == 0 && usage.ru_maxrss / 1024 > MEMORY_MAX_MIB)
+    fuzz_fail("memory", "%ld MiB, at most %d", usage.ru_maxrss / 1024, MEMORY_MAX_MIB);
 }
 
 static void run_file(const char *path) {
@@ -78,6 +96,7 @@ static void run_file(const char *path) {
   void *exact = fuzz_exact(buffer, bytes);
   free(buffer);
   LLVMFuzzerTestOneInput(exact, bytes);
+  check_memory();
   free(exact);
 }
 
