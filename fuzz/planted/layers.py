@@ -79,6 +79,7 @@ def median(values):
     return sorted(values)[len(values) // 2]
 
 
+GLANCE_SECONDS = 5
 FAR = ("-", "reached", "triggered")
 
 
@@ -101,8 +102,7 @@ class Fuzzer:
     def hunt_often(self, copy, target, tries):
         runs, missed = [], 0
         for number in range(tries):
-            run = hunt.ENGINES[self.name](copy.source, copy.build_of(self.name), target, f"{copy.folder}/hunt-{self.name}",
-                                          self.options.seed + number, self.options.budget, self.options.bare)
+            run = self.run_once(copy, target, self.options.seed + number, self.options.budget)
             runs.append(run)
             missed += not run.found
             if missed > tries // 2:
@@ -114,13 +114,23 @@ class Fuzzer:
                 "tries": [round(run.seconds, 2) if run.found else None for run in runs],
                 "far": "detected" if alarms else max((run.far for run in runs), key=FAR.index)}
 
+    def run_once(self, copy, target, seed, budget):
+        return hunt.ENGINES[self.name](copy.source, copy.build_of(self.name), target, f"{copy.folder}/hunt-{self.name}", seed, budget,
+                                       self.options.bare)
+
+    def gets_there(self, copy, target):
+        """A target that never reaches the place, by what is known already, is not worth a whole budget."""
+        run = self.run_once(copy, target, self.options.seed, min(self.options.budget, GLANCE_SECONDS))
+        return run.found or run.far != "-"
+
     def judge(self, copy, fault):
         main = fault["target"]
         every = copy.targets_linked_with(self.name, fault["file"], self.options.every_target)
         results = []
         for target in [main, *(t for t in every if t != main)]:
             copy.build(self.name, target, fault.name)
-            results.append(self.hunt_often(copy, target, self.tries))
+            if target == main or self.options.targets == "all" or self.gets_there(copy, target):
+                results.append(self.hunt_often(copy, target, self.tries))
             if results[-1]["seen"] and self.options.targets == "needed":
                 break
         best = min(results, key=lambda r: (not r["seen"], r["seconds"] or 0.0))
