@@ -3,9 +3,9 @@
  * Attackers: completions that come twice, early, late, short, nested, through a stranger's context or for a stranger.
  * Promise: one completion settles one queued release; every other changes nothing but the count of refusals.
  */
-#include <stdlib.h>
 #include <string.h>
 
+#include "kernel.h"
 #include "life.h"
 #include "nxmem/verdict.h"
 
@@ -304,11 +304,11 @@ void life_op_complete(const life_record *op) {
   NxmemReleaseCompletion c = honest(life_owner(b), b);
   spoil_outcome(&c, op);
   spoil_identity(&c, op);
-  void *block = fuzz_exact_canary(sizeof c);
+  void *block = life_publish(NULL, sizeof c);
   uint32_t bad;
   const void *published = place(&c, op, block, &bad);
   complete(a->callbacks, context, published, &c, bad);
-  free(block);
+  life_withdraw(block);
 }
 
 /* ---- Draining ---------------------------------------------------------------------------------------------------- */

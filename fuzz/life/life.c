@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "guard.h"
+#include "kernel.h"
 #include "objects.h"
 
 life it;
@@ -66,8 +67,8 @@ static void make_host(void) {
 
 enum { KEEPABLE = LIFE_DIRECT | LIFE_TRUSTED | LIFE_OLD | LIFE_NO_HOOK, SESSIONS = KEEPABLE + 1 };
 
-/* A list holds that many at most, and then the model's would be longer. */
-enum { LISTED_MAX = 60000 };
+/* The host walks its list from the beginning, for each look at the end. */
+enum { LISTED_MAX = 2000 };
 
 typedef struct session {
   int there;
@@ -89,20 +90,26 @@ static void begin_session(void) {
   it.honest = 0;
 }
 
+static void copy_kept(life *to, const life *from) {
+  to->host = from->host;
+  to->open_plugins = from->open_plugins;
+  to->violations = from->violations;
+  to->refused = from->refused;
+  to->unpaid = from->unpaid;
+  to->listed = from->listed;
+  to->last_listed = from->last_listed;
+  to->last_reason = from->last_reason;
+  to->module = from->module;
+  memcpy(to->plugins, from->plugins, sizeof to->plugins);
+  memcpy(to->plugin_open, from->plugin_open, sizeof to->plugin_open);
+  memcpy(to->factories, from->factories, sizeof to->factories);
+}
+
+/* Both lists were looked at when the input before ended. */
 static void begin_kept(const session *s) {
-  const life *left = &s->left;
-  it.host = left->host;
-  it.open_plugins = left->open_plugins;
-  it.violations = left->violations;
-  it.refused = left->refused;
-  it.unpaid = left->unpaid;
-  it.listed = left->listed;
-  it.last_listed = left->last_listed;
-  it.last_reason = left->last_reason;
-  it.module = left->module;
-  memcpy(it.plugins, left->plugins, sizeof it.plugins);
-  memcpy(it.plugin_open, left->plugin_open, sizeof it.plugin_open);
-  memcpy(it.factories, left->factories, sizeof it.factories);
+  copy_kept(&it, &s->left);
+  it.listed_seen = it.listed;
+  it.violations_seen = it.violations;
 }
 
 /* Inputs about loads keep nothing. */
@@ -111,6 +118,7 @@ int life_is_held_elsewhere(void) { return library != NULL; }
 static void begin(const life_rules *rules, const uint8_t *data, size_t size) {
   memset(&it, 0, sizeof it);
   it.in = fuzz_begin(data, size);
+  life_restart_random();
   it.rules = rules;
   it.strays = strays;
   it.next_address = 1ull << 40;
@@ -139,7 +147,7 @@ static void close_all(void) {
     life_allocator *a = &it.allocators[i];
     if (a->gate != GATE_OPEN && a->gate != GATE_WAITING) continue;
     life_same_result("close at the end", life_close(a, NXMEM_CLOSE_RELEASE_LIVE), NXMEM_OK);
-    life_check();
+    life_check_about(i);
   }
 }
 
@@ -204,7 +212,8 @@ static void look_for_leaks(void) {
 
 static void free_what_is_owed(void) {
   for (uint32_t i = 0; i < LIFE_ALLOCATORS; i++)
-    for (uint32_t j = 0; j < sizeof it.allocators[i].blocks / sizeof(void *); j++) free(it.allocators[i].blocks[j]);
+    for (uint32_t j = 0; j < sizeof it.allocators[i].blocks / sizeof(void *); j++)
+      life_withdraw(it.allocators[i].blocks[j]);
 }
 
 static void end(void) {
@@ -216,7 +225,7 @@ static void end(void) {
   session *s = &sessions[it.header.mode & KEEPABLE];
   s->there = !it.rules->loads && restore_session();
   if (s->there)
-    s->left = it;
+    copy_kept(&s->left, &it);
   else
     unload_all();
   strays = it.strays;
@@ -266,7 +275,7 @@ void life_step(void) {
 
 void life_run(const life_rules *rules, const uint8_t *data, size_t size) {
   begin(rules, data, size);
-  life_check();
+  life_check_about(0);
   while (it.in.left > 0 && it.steps < LIFE_STEPS) life_step();
   end();
 }

@@ -4,9 +4,9 @@
  * Promise: what must become of a table is said by the reference reader, over the bytes that were published.
  */
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "kernel.h"
 #include "life.h"
 #include "reference_reader.h"
 
@@ -162,7 +162,7 @@ static void *publish(const void *table, size_t bytes, uint32_t struct_size) {
   uint8_t whole[PUBLISHED_MAX] = {0};
   memcpy(whole, table, bytes);
   const uint32_t there = struct_size > PUBLISHED_MAX ? (uint32_t)PUBLISHED_MAX : struct_size;
-  return fuzz_exact(whole, there < 8u ? 8u : there);
+  return life_publish(whole, there < 8u ? 8u : there);
 }
 
 static const void *at(void *block, uint32_t where) {
@@ -293,7 +293,7 @@ NxmemStatus life_open_allocator(void *ctx, const NxmemOpenRequest *request, cons
 
 static void free_tables(life_allocator *a) {
   for (uint32_t i = 0; i < sizeof a->blocks / sizeof a->blocks[0]; i++) {
-    free(a->blocks[i]);
+    life_withdraw(a->blocks[i]);
     a->blocks[i] = NULL;
   }
 }

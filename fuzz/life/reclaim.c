@@ -3,9 +3,9 @@
  * Attackers: requests that are short, foreign, nowhere, or come through a context that names nothing.
  * Promise: the hook hears of what is allowed only, and no more is reported than was asked for.
  */
-#include <stdlib.h>
 #include <string.h>
 
+#include "kernel.h"
 #include "life.h"
 #include "nxmem/verdict.h"
 
@@ -162,7 +162,7 @@ void life_op_reclaim(const life_record *op) {
   if (a->callbacks == NULL) return;
   void *context = (op->b & 0xF0u) == 0xF0u ? (void *)(uintptr_t)op->y : a->context;
   const NxmemReclaimRequest r = request_for(a, op);
-  void *block = fuzz_exact_canary(sizeof(NxmemReclaimRequest) + 8u);
+  void *block = life_publish(NULL, sizeof(NxmemReclaimRequest) + 8u);
   memcpy(block, &r, sizeof r);
   uint32_t bad;
   const void *request = place(block, op, &bad);
@@ -182,5 +182,5 @@ void life_op_reclaim(const life_record *op) {
   const NxmemStatus status = call(a, context, request, out);
   life_expect(hook.expected == NULL || !runs, "reclaim: the hook was not asked");
   judge_answer(&e, status.code, count, written);
-  free(block);
+  life_withdraw(block);
 }

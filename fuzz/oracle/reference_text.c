@@ -59,51 +59,51 @@ int ref_is_control(uint32_t code_point) {
   return (code_point & ~0x9Fu) == 0 || code_point == 0x7F || ref_turns(code_point);
 }
 
-int ref_is_message_cut(const uint8_t *text, uint32_t length, uint32_t cut) {
+void ref_text_read(ref_text *text, const uint8_t *bytes, uint32_t length) {
+  text->bytes = bytes;
+  text->length = length;
+  for (uint32_t at = 0; at < length; at++)
+    text->steps[at] = (uint8_t)ref_decode(bytes + at, length - at, &text->points[at]);
+}
+
+int ref_is_message_cut(const ref_text *text, uint32_t cut) {
   uint32_t at = 0;
   int well_formed = 1;
   int is_boundary = cut == 0;
-  while (at < length && text[at] != 0) {
-    uint32_t code_point;
-    const uint32_t step = ref_decode(text + at, length - at, &code_point);
+  while (at < text->length && text->bytes[at] != 0) {
+    const uint32_t step = text->steps[at];
     const uint32_t next = at + (step == 0 ? 1 : step);
     if (step == 0) well_formed = 0;
     if (next > 255) break;
     at = next;
     is_boundary |= at == cut;
   }
-  const int whole = at == length || text[at] == 0;
+  const int whole = at == text->length || text->bytes[at] == 0;
   if (whole || well_formed) return cut == at;
   return is_boundary && cut >= 252;
 }
 
-/* What stands for the bytes at `bytes`. Returns how many of them it stands for; *size: bytes of the piece. */
-static uint32_t piece_of(const uint8_t *bytes, uint32_t available, uint8_t piece[6], uint32_t *size) {
+/* What stands for a character, or for one byte that is none. Returns how many bytes the piece has. */
+static uint32_t piece_of(const uint8_t *bytes, uint32_t length, uint32_t code_point, uint8_t piece[6]) {
   static const char digits[] = "0123456789abcdef";
-  uint32_t code_point = 0;
-  const uint32_t length = ref_decode(bytes, available, &code_point);
   if (length == 0) {
     piece[0] = 0xEF;
     piece[1] = 0xBF;
     piece[2] = 0xBD;
-    *size = 3;
-    return 1;
+    return 3;
   }
-  *size = length;
   if (ref_is_control(code_point) && code_point > 255) {
     piece[0] = '\\';
     piece[1] = 'u';
     for (uint32_t i = 0; i < 4; i++) piece[2 + i] = (uint8_t)digits[code_point >> (12 - 4 * i) & 15];
-    *size = 6;
-    return length;
+    return 6;
   }
   if (ref_is_control(code_point) || code_point == '\\') {
     piece[0] = '\\';
     piece[1] = 'x';
     piece[2] = (uint8_t)digits[code_point >> 4];
     piece[3] = (uint8_t)digits[code_point & 15];
-    *size = 4;
-    return length;
+    return 4;
   }
   for (uint32_t i = 0; i < length; i++) piece[i] = bytes[i];
   return length;
@@ -114,8 +114,10 @@ uint32_t ref_show(const uint8_t *bytes, uint32_t length, uint8_t *out, uint32_t 
   uint32_t at = 0;
   while (at < length) {
     uint8_t piece[6];
-    uint32_t size;
-    at += piece_of(bytes + at, length - at, piece, &size);
+    uint32_t code_point = 0;
+    const uint32_t step = ref_decode(bytes + at, length - at, &code_point);
+    const uint32_t size = piece_of(bytes + at, step, code_point, piece);
+    at += step == 0 ? 1 : step;
     if (written + size + 1 > capacity) break;
     for (uint32_t i = 0; i < size; i++) out[written++] = piece[i];
   }
@@ -123,37 +125,62 @@ uint32_t ref_show(const uint8_t *bytes, uint32_t length, uint8_t *out, uint32_t 
   return written;
 }
 
-static uint32_t hex_value(uint8_t digit) { return digit <= '9' ? digit - (uint32_t)'0' : digit - (uint32_t)'a' + 10; }
-
-/*
- * Bytes of text that the piece at `shown` accounts for; 0 where it stands for something else. *used: bytes of the
- * piece.
- */
-static uint32_t accounted(const uint8_t *bytes, uint32_t left, const uint8_t *shown, uint32_t shown_left,
-                          uint32_t *used) {
-  uint32_t code_point = 0;
-  uint32_t shown_point = 0;
-  const uint32_t length = ref_decode(bytes, left, &code_point);
-  *used = ref_decode(shown, shown_left, &shown_point);
-  if (*used == 0) return 0;
-  if (shown_point == '\\') {
-    const uint32_t digits = shown_left < 2 ? 0 : shown[1] == 'x' ? 2 : shown[1] == 'u' ? 4 : 0;
-    *used = 2 + digits;
-    if (digits == 0 || shown_left < *used) return 0;
-    uint32_t named = 0;
-    for (uint32_t i = 0; i < digits; i++) named = named * 16 + hex_value(shown[2 + i]);
-    return length != 0 && code_point == named ? length : 0;
+void ref_show_all(const ref_text *text, ref_shown *out) {
+  out->length = 0;
+  for (uint32_t at = 0; at < text->length;) {
+    uint8_t piece[6];
+    const uint32_t step = text->steps[at];
+    const uint32_t size = piece_of(text->bytes + at, step, text->points[at], piece);
+    at += step == 0 ? 1 : step;
+    for (uint32_t i = 0; i < size; i++) {
+      out->fits[out->length + i] = out->length;
+      out->bytes[out->length + i] = piece[i];
+    }
+    out->length += size;
   }
-  if (length == 0) return shown_point == 0xFFFD;
-  return shown_point == code_point ? length : 0;
+  out->fits[out->length] = out->length;
 }
 
-int ref_shows_all(const uint8_t *bytes, uint32_t length, const uint8_t *shown, uint32_t shown_length) {
-  uint32_t at = 0;
+/* 16 and more: no digit. */
+static uint32_t hex_value(uint8_t digit) {
+  if (digit >= '0' && digit <= '9') return digit - (uint32_t)'0';
+  return digit >= 'a' && digit <= 'f' ? digit - (uint32_t)'a' + 10 : 16;
+}
+
+/* Whether the escape at `shown`, of so many digits, names this number. */
+static int names(const uint8_t *shown, uint32_t digits, uint32_t code_point) {
+  uint32_t named = 0;
+  for (uint32_t i = 0; i < digits; i++) {
+    if (hex_value(shown[2 + i]) > 15) return 0;
+    named = named * 16 + hex_value(shown[2 + i]);
+  }
+  return named == code_point;
+}
+
+/*
+ * Bytes of text that the piece at `shown` accounts for; 0 where it stands for something else, or steers. *used: bytes
+ * of the piece.
+ */
+static uint32_t accounted(const ref_text *text, uint32_t at, const uint8_t *shown, uint32_t left, uint32_t *used) {
+  uint32_t shown_point = 0;
+  const uint32_t length = text->steps[at];
+  *used = ref_decode(shown, left, &shown_point);
+  if (*used == 0 || ref_is_control(shown_point)) return 0;
+  if (shown_point == '\\') {
+    const uint32_t digits = left < 2 ? 0 : shown[1] == 'x' ? 2 : shown[1] == 'u' ? 4 : 0;
+    *used = 2 + digits;
+    if (digits == 0 || left < *used) return 0;
+    return length != 0 && names(shown, digits, text->points[at]) ? length : 0;
+  }
+  if (length == 0) return shown_point == 0xFFFD;
+  return shown_point == text->points[at] ? length : 0;
+}
+
+int ref_shows_all(const ref_text *text, const uint8_t *shown, uint32_t shown_length) {
   uint32_t shown_at = 0;
-  while (at < length) {
+  for (uint32_t at = 0; at < text->length;) {
     uint32_t used;
-    const uint32_t step = accounted(bytes + at, length - at, shown + shown_at, shown_length - shown_at, &used);
+    const uint32_t step = accounted(text, at, shown + shown_at, shown_length - shown_at, &used);
     if (step == 0) return 0;
     at += step;
     shown_at += used;

@@ -76,6 +76,26 @@ void *fuzz_exact_canary(size_t bytes) {
   return block;
 }
 
+static void *kept(unsigned int number, size_t bytes) {
+  static void *blocks[FUZZ_KEPT][FUZZ_KEPT_BYTES + 1];
+  if (number >= FUZZ_KEPT || bytes > FUZZ_KEPT_BYTES) fuzz_fail("harness", "block %u of %zu bytes", number, bytes);
+  void **block = &blocks[number][bytes];
+  if (*block == NULL) *block = allocate(bytes);
+  return *block;
+}
+
+void *fuzz_kept(unsigned int number, const void *from, size_t bytes) {
+  void *block = kept(number, bytes);
+  if (block != NULL) memcpy(block, from, bytes);
+  return block;
+}
+
+void *fuzz_kept_canary(unsigned int number, size_t bytes) {
+  void *block = kept(number, bytes);
+  if (block != NULL) memset(block, FUZZ_CANARY, bytes);
+  return block;
+}
+
 /*
  * FUZZ_GUARDED_MAX writable bytes, then a page that cannot be read. Assumes pages of 4096 bytes or a divisor of them.
  */

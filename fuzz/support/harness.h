@@ -54,6 +54,14 @@ void *fuzz_exact(const void *from, size_t bytes);
 void *fuzz_exact_canary(size_t bytes);
 
 /*
+ * The same of a size, the same block each time: for what the code under test does not keep, at a tenth of the price. A
+ * call needs a number of its own for each of its blocks. At most FUZZ_KEPT_BYTES; never freed; NULL for 0.
+ */
+enum { FUZZ_KEPT = 6, FUZZ_KEPT_BYTES = 1536 };
+void *fuzz_kept(unsigned int number, const void *from, size_t bytes);
+void *fuzz_kept_canary(unsigned int number, size_t bytes);
+
+/*
  * A copy whose last byte is the last before an unreadable page. At most FUZZ_GUARDED_MAX bytes; valid until the next
  * call.
  */

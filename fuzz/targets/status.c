@@ -8,7 +8,6 @@
  */
 #include "nxmem/status.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "harness.h"
@@ -16,7 +15,10 @@
 #include "reference_text.h"
 
 /* More than a message and a name hold, by more than the longest character. */
-enum { TEXT_MAX = 320, SHOWN_MAX = 4 * TEXT_MAX + 1 };
+enum { TEXT_MAX = REF_TEXT_MAX, SHOWN_MAX = REF_SHOWN_MAX + 1 };
+
+/* The blocks of the heap that calls are given. */
+enum { BLOCK_TEXT, BLOCK_OUTPUT, BLOCK_INPUT, BLOCK_OTHER };
 
 typedef struct text_case {
   uint32_t code;
@@ -24,14 +26,15 @@ typedef struct text_case {
   uint32_t capacity;
   const uint8_t *text; /* exactly `length` bytes; NULL for none */
   uint32_t length;
+  ref_text decoded;
 } text_case;
 
 /* At every position, with all that is left: the last ones see the text's end. */
 static void run_utf8(const text_case *c) {
   fuzz_same_number("utf8 length of nothing", nxmem_utf8_length(NULL, 0), 0);
   for (uint32_t at = 0; at < c->length; at++) {
-    uint32_t code_point = 0;
-    const uint32_t expected = ref_decode(c->text + at, c->length - at, &code_point);
+    const uint32_t expected = c->decoded.steps[at];
+    const uint32_t code_point = c->decoded.points[at];
     fuzz_same_number("utf8 length", nxmem_utf8_length(c->text + at, c->length - at), expected);
     if (expected == 0) continue;
     fuzz_same_number("code point", nxmem_utf8_code_point(c->text + at, expected), code_point);
@@ -41,58 +44,65 @@ static void run_utf8(const text_case *c) {
 
 static void expect_message(const char *oracle, const NxmemStatus *found, uint32_t code, const uint8_t *text,
                            uint32_t length) {
-  uint8_t message[NXMEM_STATUS_MESSAGE_BUF] = {0};
-  if (length != 0) memcpy(message, text, length);
+  static const uint8_t zeros[NXMEM_STATUS_MESSAGE_BUF];
   fuzz_same_number(oracle, found->code, code);
   fuzz_same_number(oracle, found->message_len, length);
-  fuzz_same_bytes(oracle, found->message, message, sizeof message);
+  fuzz_same_bytes(oracle, found->message, text, length);
+  fuzz_same_bytes(oracle, found->message + length, zeros, sizeof zeros - length);
 }
 
 static void run_build(const text_case *c) {
-  NxmemStatus status;
-  memset(&status, FUZZ_CANARY, sizeof status);
-  nxmem_status_build(&status, c->code, c->text, c->length);
-  if (!ref_is_message_cut(c->text, c->length, status.message_len))
-    fuzz_fail("build", "%u bytes of %u: no place to cut", status.message_len, c->length);
-  expect_message("build", &status, c->code, c->text, status.message_len);
+  NxmemStatus *status = fuzz_kept_canary(BLOCK_OUTPUT, sizeof *status);
+  nxmem_status_build(status, c->code, c->text, c->length);
+  const uint32_t cut = status->message_len;
+  if (cut > 255 || !ref_is_message_cut(&c->decoded, cut))
+    fuzz_fail("build", "%u bytes of %u: no place to cut", cut, c->length);
+  expect_message("build", status, c->code, c->text, cut);
 }
 
 /* A status as a plugin returns it: whole, its text unterminated, what lies behind the text not zero. */
 static void run_take(const text_case *c) {
-  NxmemStatus wire = {c->code, c->claimed, {0}};
-  NxmemStatus taken;
-  memset(wire.message, FUZZ_CANARY, sizeof wire.message);
-  memset(&taken, FUZZ_CANARY, sizeof taken);
-  const uint32_t there = c->length < sizeof wire.message ? c->length : (uint32_t)sizeof wire.message;
-  if (there != 0) memcpy(wire.message, c->text, there);
+  NxmemStatus *wire = fuzz_kept_canary(BLOCK_INPUT, sizeof *wire);
+  NxmemStatus *taken = fuzz_kept_canary(BLOCK_OUTPUT, sizeof *taken);
+  wire->code = c->code;
+  wire->message_len = c->claimed;
+  const uint32_t there = c->length < sizeof wire->message ? c->length : (uint32_t)sizeof wire->message;
+  if (there != 0) memcpy(wire->message, c->text, there);
 
   uint32_t expected = 0;
-  while (expected < c->claimed && expected < 255 && wire.message[expected] != 0) expected++;
-  NxmemStatus *exact = fuzz_exact(&wire, sizeof wire);
-  nxmem_status_take(exact, &taken);
-  free(exact);
-  expect_message("take", &taken, c->code, wire.message, expected);
+  while (expected < c->claimed && expected < 255 && wire->message[expected] != 0) expected++;
+  nxmem_status_take(wire, taken);
+  expect_message("take", taken, c->code, wire->message, expected);
   fuzz_same_number("message length", nxmem_status_message_len(c->claimed), c->claimed < 256 ? c->claimed : 255);
 }
 
-static void run_show(const text_case *c, uint32_t capacity) {
-  uint8_t expected[SHOWN_MAX];
-  uint8_t *shown = fuzz_exact_canary(capacity);
+/* Returns what is shown. */
+static const uint8_t *run_show(const text_case *c, const ref_shown *all, uint32_t capacity) {
+  const uint32_t room = capacity - 1u < all->length ? capacity - 1u : all->length;
+  uint8_t *shown = fuzz_kept_canary(BLOCK_OUTPUT, capacity);
   const uint32_t written = nxmem_text_show(c->text, c->length, shown, capacity);
   if (written >= capacity) fuzz_fail("show", "%u bytes in a room of %u", written, capacity);
   fuzz_same_number("show", shown[written], 0);
-  if (!ref_is_printable(shown, written)) fuzz_fail("show", "what is shown is not printable");
-  fuzz_same_number("show", written, ref_show(c->text, c->length, expected, capacity));
-  fuzz_same_bytes("show", shown, expected, written);
-  if (capacity > 4 * c->length && !ref_shows_all(c->text, c->length, shown, written))
-    fuzz_fail("show", "a byte was dropped though the room sufficed");
-  free(shown);
+  fuzz_same_number("show", written, all->fits[room]);
+  fuzz_same_bytes("show", shown, all->bytes, written);
+  return shown;
+}
+
+/* A smaller room holds what the largest one does, as far as it goes; of that all the rest is asked once. */
+static void run_shows(const text_case *c) {
+  ref_shown all;
+  ref_show_all(&c->decoded, &all);
+  run_show(c, &all, 1);
+  run_show(c, &all, c->capacity);
+  const uint8_t *shown = run_show(c, &all, 4 * c->length + 1);
+  if (!ref_shows_all(&c->decoded, shown, all.length))
+    fuzz_fail("show", "a byte was dropped though the room sufficed, or what is shown is not printable");
 }
 
 static void run_same_name(const uint8_t *name, uint32_t length) {
-  uint8_t a[NXMEM_NAME_BUF] = {0};
-  uint8_t b[NXMEM_NAME_BUF];
-  memset(b, FUZZ_CANARY, sizeof b);
+  uint8_t *a = fuzz_kept_canary(BLOCK_INPUT, NXMEM_NAME_BUF);
+  uint8_t *b = fuzz_kept_canary(BLOCK_OTHER, NXMEM_NAME_BUF);
+  memset(a, 0, NXMEM_NAME_BUF);
   memcpy(a, name, length);
   memcpy(b, name, length + 1); /* with its NUL; what follows differs and does not count */
   fuzz_same_number("same name", (uint64_t)nxmem_same_name(a, b), 1);
@@ -104,18 +114,15 @@ static void run_same_name(const uint8_t *name, uint32_t length) {
 
 static void run_name(const text_case *c) {
   const uint32_t available = c->length < NXMEM_NAME_BUF ? c->length : (uint32_t)NXMEM_NAME_BUF;
-  uint32_t length;
   uint32_t expected;
-  memset(&length, FUZZ_CANARY, sizeof length);
   memset(&expected, FUZZ_CANARY, sizeof expected);
-  uint8_t *exact = fuzz_exact(c->text, available);
+  uint32_t *length = fuzz_kept_canary(BLOCK_OUTPUT, sizeof *length);
   const nxmem_verdict want = ref_name(c->text, available, &expected);
-  fuzz_same_verdict("name", nxmem_check_name(exact, available, &length), want);
-  fuzz_same_number("name length", length, expected);
-  free(exact);
-  length = (uint32_t)available;
+  fuzz_same_verdict("name", nxmem_check_name(fuzz_kept(BLOCK_INPUT, c->text, available), available, length), want);
+  fuzz_same_number("name length", *length, expected);
+  *length = available;
   fuzz_same_verdict("name before the guard page",
-                    nxmem_check_name(fuzz_at_guard(c->text, available), available, &length), want);
+                    nxmem_check_name(fuzz_at_guard(c->text, available), available, length), want);
   if (want.reason == NXMEM_REASON_NONE) run_same_name(c->text, expected);
 }
 
@@ -137,16 +144,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   c.claimed = fuzz_take_u32(&in);
   c.capacity = fuzz_take_u16(&in) % SHOWN_MAX + 1u;
   c.length = in.left < TEXT_MAX ? (uint32_t)in.left : (uint32_t)TEXT_MAX;
-  uint8_t *text = fuzz_exact(in.at, c.length);
-  c.text = text;
+  c.text = fuzz_kept(BLOCK_TEXT, in.at, c.length);
+  ref_text_read(&c.decoded, c.text, c.length);
   run_utf8(&c);
   run_build(&c);
   run_take(&c);
   run_name(&c);
-  run_show(&c, 1);
-  run_show(&c, c.capacity);
-  run_show(&c, 4 * c.length + 1);
+  run_shows(&c);
   run_reason(c.code);
-  free(text);
   return 0;
 }
