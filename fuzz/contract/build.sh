@@ -77,12 +77,14 @@ one() { # one KIND SOURCE
     core) translated "$2" -O2 ;;
     target) plain "$root/$2" "target_$name" $sanitize -DNXMEM_CONTRACT -include "$out/wrapped.h" ;;
     support) plain "$2" "around_$name" -fsanitize=address -DNXMEM_CONTRACT ;;
+    runtime) plain "$2" "around_$name" -O2 -DNXMEM_CONTRACT ;; # what asks the sanitizer is not under it
   esac
 }
 
 sources() {
   (cd "$root" && printf 'core %s\n' abi/src/*.c && printf 'target %s\n' fuzz/targets/core.c fuzz/targets/core/*.c)
-  printf 'support %s\n' "$root/fuzz/support/harness.c" "$root/fuzz/oracle/reference_text.c" "$here/runtime.c" "$here/numbers.c"
+  printf 'support %s\n' "$root/fuzz/support/harness.c" "$root/fuzz/oracle/reference_text.c"
+  printf 'runtime %s\n' "$here/runtime.c" "$here/numbers.c"
   if ((fuzzer)); then
     printf 'support %s\n' "$root/fuzz/mains/libfuzzer_main.c"
   else

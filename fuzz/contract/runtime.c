@@ -57,8 +57,18 @@ static void compare_shadow(void) {
   fprintf(stderr, "DRIVER memory: AddressSanitizer's shadow is not where translated.h has it\n");
   _Exit(3);
 }
+
+/* As AddressSanitizer's own answer, for blocks of the usual size in a fifth of the time. 0 is no answer. */
+static int is_open(uintptr_t first, size_t bytes) {
+  const uintptr_t last = first + bytes - 1u;
+  if (bytes > 4096u || !contract_is_upper(first)) return 0;
+  for (uintptr_t eight = first >> 3; eight < last >> 3; eight++)
+    if (((const int8_t *)CONTRACT_SHADOW)[eight] != 0) return 0;
+  return contract_is_open_up_to(last);
+}
 #else
 static void compare_shadow(void) {}
+static int is_open(uintptr_t first, size_t bytes) { return 0 * (first == 0) * (bytes == 0); }
 #endif
 
 __attribute__((constructor)) static void start(void) {
@@ -67,7 +77,9 @@ __attribute__((constructor)) static void start(void) {
 }
 
 int contract_reachable(const void *at, size_t bytes) {
-  return bytes == 0 || (at != NULL && __asan_region_is_poisoned((void *)(uintptr_t)at, bytes) == NULL);
+  if (bytes == 0) return 1;
+  if (is_open((uintptr_t)at, bytes)) return 1;
+  return at != NULL && __asan_region_is_poisoned((void *)(uintptr_t)at, bytes) == NULL;
 }
 
 /* ---- Behaviours ----------------------------------------------------------------------------------------------- */

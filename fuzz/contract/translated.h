@@ -32,19 +32,29 @@ int contract_reachable(const void *at, size_t bytes);
 
 #ifdef __x86_64__
 /*
- * AddressSanitizer's shadow of the upper half of memory, where heap and stack are: a byte for each eight, 0 where all
- * may be touched. runtime.c compares the place with what the sanitizer says.
+ * AddressSanitizer's shadow of the upper half of memory, where heap, stack and globals are: a byte for each eight, 0
+ * where all of them may be touched, else how many of the first. runtime.c compares the place with the sanitizer's.
  */
 #define CONTRACT_SHADOW ((uintptr_t)0x7FFF8000u)
 #define CONTRACT_UPPER ((uintptr_t)0x10007FFF8000u)
-#define CONTRACT_UPPER_END ((uintptr_t)0x7FFFFFFFFFF0u)
+#define CONTRACT_UPPER_END ((uintptr_t)0x7FFFFFFFF000u)
 
-/* At most eight bytes, all whole eights of the block they are in. 0 is no answer. */
+CONTRACT_INLINE int contract_is_upper(uintptr_t at) {
+  return at - CONTRACT_UPPER < CONTRACT_UPPER_END - CONTRACT_UPPER;
+}
+
+/* Whether an eight may be touched up to the byte at `last`. */
+CONTRACT_INLINE int contract_is_open_up_to(uintptr_t last) {
+  const int8_t most = ((const int8_t *)CONTRACT_SHADOW)[last >> 3];
+  return most == 0 || (int)(last & 7u) < most;
+}
+
+/* For one to eight bytes; 0 is no answer. */
 CONTRACT_INLINE int contract_surely_reachable(const void *at, size_t bytes) {
   const uintptr_t first = (uintptr_t)at;
-  if (first - CONTRACT_UPPER >= CONTRACT_UPPER_END - CONTRACT_UPPER || bytes - 1u >= 8u) return 0;
-  const uint8_t *shadow = (const uint8_t *)CONTRACT_SHADOW;
-  return (shadow[first >> 3] | shadow[(first + bytes - 1u) >> 3]) == 0;
+  const uintptr_t last = first + bytes - 1u;
+  if (bytes - 1u >= 8u || !contract_is_upper(first)) return 0;
+  return contract_is_open_up_to(last) && (first >> 3 == last >> 3 || contract_is_open_up_to(first | 7u));
 }
 #else
 CONTRACT_INLINE int contract_surely_reachable(const void *at, size_t bytes) { return 0 * (at == NULL) * (bytes == 0); }

@@ -54,7 +54,7 @@ static void enter(const char *function) {
 }
 
 static void run_once(const core_row *row, fuzz_input *in) {
-  core_call call = {*in, row->function, {{NULL, 0, NULL, 0, 0}}, 0};
+  core_call call = {.in = *in, .function = row->function};
   enter(row->function);
   row->run(&call);
   core_end(&call);

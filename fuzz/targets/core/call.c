@@ -6,27 +6,57 @@
 #include "call.h"
 
 #include <sanitizer/asan_interface.h>
-#include <stdlib.h>
+#include <stdalign.h>
 #include <string.h>
 
 #ifdef NXMEM_CONTRACT
 #include "runtime.h"
 #endif
 
-static core_block *add(core_call *call, size_t bytes) {
+/*
+ * Blocks lie one behind the other in memory that is closed but for them, a gap and what alignment asks for between two.
+ * A block of the heap costs ten times as much, and a stray read that is far enough meets another one.
+ */
+enum { ROOM_BYTES = 16384, ALIGNED = 16, GAP = 32 };
+
+static alignas(ALIGNED) uint8_t room[ROOM_BYTES];
+static uint8_t copies[ROOM_BYTES];
+
+static void close_room(void) {
+  static int closed;
+  if (closed) return;
+  ASAN_POISON_MEMORY_REGION(room, sizeof room);
+  closed = 1;
+}
+
+/* Without address for 0 bytes. The `closed` bytes behind stay closed. */
+static core_block *add(core_call *call, size_t bytes, size_t closed) {
+  const size_t start = call->used + GAP;
   if (call->count == CORE_BLOCKS_MAX) fuzz_fail("harness", "%s: too many blocks", call->function);
+  if (bytes > ROOM_BYTES / 8 || closed > ROOM_BYTES / 8 || start + bytes + closed > ROOM_BYTES)
+    fuzz_fail("harness", "%s: a block of %zu bytes", call->function, bytes);
   core_block *block = &call->blocks[call->count++];
-  block->bytes = bytes;
-  block->before = NULL;
-  block->changes = 0;
-  block->closed = 0;
+  *block = (core_block){bytes == 0 ? NULL : room + start, bytes, NULL, 0};
+  call->used = (start + bytes + closed + ALIGNED - 1u) / ALIGNED * ALIGNED;
+  close_room();
+  ASAN_UNPOISON_MEMORY_REGION(room + start, bytes);
   return block;
 }
 
+static void fill(core_block *block, const void *from) {
+  if (block->bytes != 0) memcpy(block->at, from, block->bytes);
+}
+
+static void keep_copy(core_block *block) {
+  if (block->bytes == 0) return;
+  block->before = copies + (block->at - room);
+  memcpy(block->before, block->at, block->bytes);
+}
+
 void *core_given(core_call *call, const void *from, size_t bytes) {
-  core_block *block = add(call, bytes);
-  block->at = fuzz_exact(from, bytes);
-  block->before = fuzz_exact(from, bytes);
+  core_block *block = add(call, bytes, 0);
+  fill(block, from);
+  keep_copy(block);
   return block->at;
 }
 
@@ -48,23 +78,20 @@ void *core_given_text(core_call *call, uint32_t most, uint32_t *bytes) {
 }
 
 void *core_changing(core_call *call, const void *from, size_t bytes) {
-  core_block *block = add(call, bytes);
+  core_block *block = add(call, bytes, 0);
   block->changes = 1;
-  block->at = fuzz_exact(from, bytes);
+  fill(block, from);
   return block->at;
 }
 
 /*
- * A function may rely on it that no output lies where a whole record would: so the block is large enough for one, also
- * a misaligned one, and AddressSanitizer is told that all behind the first `there` bytes must not be touched.
+ * A function may rely on it that no output lies where a whole record would: so there is room for one behind, also for a
+ * misaligned one.
  */
 static uint8_t *short_block(core_call *call, const uint8_t *wire, size_t there, size_t full) {
-  core_block *block = add(call, there);
-  block->closed = 2u * full - there;
-  block->at = fuzz_exact_canary(2u * full);
-  block->before = fuzz_exact(wire, there);
-  memcpy(block->at, wire, there);
-  ASAN_POISON_MEMORY_REGION(block->at + there, block->closed);
+  core_block *block = add(call, there, 2u * full - there);
+  fill(block, wire);
+  keep_copy(block);
   return block->at;
 }
 
@@ -82,8 +109,8 @@ const void *core_declared(core_call *call, size_t full) {
 }
 
 void *core_room(core_call *call, size_t bytes) {
-  core_block *block = add(call, bytes);
-  block->at = fuzz_exact_canary(bytes);
+  core_block *block = add(call, bytes, 0);
+  if (bytes != 0) memset(block->at, FUZZ_CANARY, bytes);
   return block->at;
 }
 
@@ -110,12 +137,10 @@ void core_kept_unless_accepted(core_call *call, nxmem_verdict verdict) {
 
 void core_end(core_call *call) {
   for (size_t i = 0; i < call->count; i++) {
-    core_block *block = &call->blocks[i];
+    const core_block *block = &call->blocks[i];
     if (block->before != NULL && memcmp(block->at, block->before, block->bytes) != 0)
       core_fail(call, "unchanged", "what was given to be read was written");
-    if (block->closed != 0) ASAN_UNPOISON_MEMORY_REGION(block->at + block->bytes, block->closed);
-    free(block->before);
-    free(block->at);
+    ASAN_POISON_MEMORY_REGION(block->at, block->bytes);
   }
 }
 

@@ -24,7 +24,6 @@ typedef struct core_block {
   size_t bytes;
   uint8_t *before; /* what a block given to be read holds; NULL for another */
   int changes;     /* neither given to be read nor an output */
-  size_t closed;   /* bytes behind it that must not be touched */
 } core_block;
 
 typedef struct core_call {
@@ -32,9 +31,10 @@ typedef struct core_call {
   const char *function;
   core_block blocks[CORE_BLOCKS_MAX];
   size_t count;
+  size_t used; /* of the room for blocks */
 } core_call;
 
-/* A heap block of exactly `bytes` bytes with what `from` holds, to be read and not written. NULL for 0 bytes. */
+/* A block of exactly `bytes` bytes with what `from` holds, to be read and not written. NULL for 0 bytes. */
 void *core_given(core_call *call, const void *from, size_t bytes);
 
 /* The same with the next bytes of the input. */
@@ -43,14 +43,14 @@ void *core_given_next(core_call *call, size_t bytes);
 /* A text, from the input: u16 length | that many bytes, fewer where the input ends or the length is above `most`. */
 void *core_given_text(core_call *call, uint32_t most, uint32_t *bytes);
 
-/* A heap block of exactly `bytes` bytes, canary in each, to be written. */
+/* A block of exactly `bytes` bytes, canary in each, to be written. */
 void *core_room(core_call *call, size_t bytes);
 
 /* Fails where an output was written by a call that was refused. */
 void core_kept(core_call *call);
 void core_kept_unless_accepted(core_call *call, nxmem_verdict verdict);
 
-/* Frees the blocks; fails where one that was given to be read has changed. */
+/* Closes the blocks; fails where one that was given to be read has changed. */
 void core_end(core_call *call);
 
 /* Ends the process: the call did what its frame forbids. */
