@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""What the fuzz targets' inputs alone execute: python3 tests/corpus_coverage.py BUILD_FOLDER
+"""What the fuzz targets' inputs alone execute: python3 tests/corpus_coverage.py [--build] BUILD_FOLDER
 
-Replays the seeds, the corpus and the earlier finds of each target in a build of the preset coverage, counts apart from the tests' runs, and
+--build configures and builds what it needs there first, with the preset's settings. Replays the seeds, the corpus and the earlier finds of each target in a build of the preset coverage, counts apart from the tests' runs, and
 prints lines and branches of abi/src, of host/src (the registry and its managers apart) and of plugins/vmm: by target, then of all together.
 Lines of abi/src and host/src that no input executes are listed, each with its reason from tests/coverage_reasons.toml. The last line is
 `coverage by corpus: abi L% lines B% branches; host L% B%; N lines never run, M without a reason`.
 Exit 1 below a bar, where a line has no reason, or a reason no line.
 """
 import collections
+import fnmatch
 import json
 import os
 import pathlib
@@ -172,34 +173,28 @@ def with_others(files, together, area):
 # ---- Reasons -------------------------------------------------------------------------------------------------------------------------------
 
 
-def lines_of_reason(reason, file, text):
-    """Line numbers a reason speaks of."""
-    if "function" in reason and reason["function"] not in file.functions:
-        return []
-    first, last = file.functions[reason["function"]] if "function" in reason else (1, len(text))
-    numbers = range(first, last + 1)
-    if "lines" not in reason:
-        return list(numbers)
-    return [n for n in numbers if text[n - 1].strip() in reason["lines"]]
+def lines_of_place(place, together, open_lines):
+    """The lines that a place of a reason explains, and what is wrong with it: "FILE:FUNCTION COUNT", or "FILE" alone."""
+    where, _, count = place.partition(" ")
+    pattern, _, function = where.partition(":")
+    found = [(path, n) for path, n in open_lines
+             if fnmatch.fnmatch(path, pattern) and (not function or together[path].function_of(n) == function)]
+    if not found:
+        return [], f"{place}: no line there that never runs; the reason goes"
+    if count and len(found) != int(count):
+        return [], f"{place}: {len(found)} lines there never run"
+    return found, None
 
 
 def explain(together, reasons):
-    """(path, line, text, why) of what never ran; complaints about reasons that explain nothing."""
+    """{(path, line): why} of what never ran, and complaints about reasons that do not fit."""
     open_lines = {(path, n): None for path, f in sorted(together.items()) if area_of(path) in NEEDS_REASON for n in f.never_run()}
     complaints = []
     for reason in reasons:
-        path = reason["file"]
-        text = (ROOT / path).read_text(encoding="utf-8").splitlines() if (ROOT / path).exists() else []
-        numbers = lines_of_reason(reason, together[path], text) if path in together else []
-        hit = [n for n in numbers if (path, n) in open_lines]
-        unused = [line for line in reason.get("lines", []) if not any(text[n - 1].strip() == line for n in hit)]
-        place = f"{path}: {reason.get('function', 'whole file')}"
-        if not hit:
-            complaints.append(f"{place}: nothing there that never runs; the reason goes")
-        elif unused:
-            complaints.append(f"{place}: runs, or is not there: {unused[0]}")
-        for n in hit:
-            open_lines[path, n] = reason["why"]
+        for place in reason["at"]:
+            found, wrong = lines_of_place(place, together, open_lines)
+            complaints += [wrong] if wrong else []
+            open_lines.update(dict.fromkeys(found, reason["why"]))
     return open_lines, complaints
 
 
@@ -235,12 +230,28 @@ def measure(build):
     return 1 if complaints or unexplained else 0
 
 
+def build_targets(build):
+    """The preset's settings, in whichever folder."""
+    for command in (["cmake", "--preset", "coverage", "-B", build], ["cmake", "--build", build, "--target", "fuzz_all"]):
+        done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if done.returncode != 0:
+            print(done.stdout[-3000:], file=sys.stderr)
+            raise SystemExit(3)
+
+
 def main(arguments):
-    if len(arguments) != 2 or arguments[1].startswith("-"):
-        print(__doc__, file=sys.stdout if arguments[1:] in (["--help"], ["-h"]) else sys.stderr)
-        return 0 if arguments[1:] in (["--help"], ["-h"]) else 2
-    return measure(arguments[1])
+    if arguments in (["--help"], ["-h"]):
+        print(__doc__)
+        return 0
+    build_first = arguments[:1] == ["--build"]
+    folders = arguments[1:] if build_first else arguments
+    if len(folders) != 1 or folders[0].startswith("-"):
+        print(__doc__, file=sys.stderr)
+        return 2
+    if build_first:
+        build_targets(os.path.abspath(folders[0]))
+    return measure(folders[0])
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv))
+    sys.exit(main(sys.argv[1:]))

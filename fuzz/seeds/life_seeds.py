@@ -230,6 +230,9 @@ def loads():
     for kind, place in itertools.product(range(16), (0, 1, 2)):
         entries = [{"c": 0x80, "d": kind, "x": 7, "y": 0xFFC3} if i == place else {} for i in range(3)]
         yield f"factory_{kind}_{place}", Script("load", HOSTILE).do("load", {}, {"x": 2}, *entries).open(b=place)
+    for kind in range(16):
+        s = Script("load", HOSTILE | DIRECT).do("load", {}, {"x": 2}, {"c": 0x80, "d": kind, "x": 7, "y": 0xFFC3}, {}, {})
+        yield f"factory_{kind}_direct", s.open(b=0)
     for kind in range(8, 16):
         yield f"count_{kind}", Script("load", HOSTILE).do("load", {}, {"x": 2, "b": kind, "y": 1}, {}, {}, {})
     for status in FAILS.values():
