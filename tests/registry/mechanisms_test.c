@@ -59,16 +59,29 @@ static void test_select_changes_later_binds(void **state) {
   nx_play_strike(&play);
 }
 
-/* A second device of the same plugin has a selection of its own. */
+/* A second device of the same plugin has a selection, and losses, of its own. */
 static void test_devices(void **state) {
   (void)state;
-  nx_puppet_reset();
-  const NxmemDeviceId device_1 = {NXMEM_TIER_HOST, 1};
-  play = nx_play_set();
-  const nxmem_mechanism one = nx_play_register(&play);
+  play = nx_play_set_two();
+  const nxmem_mechanism zero = nx_play_register(&play);
   nxmem_binding b = {0};
-  REFUSED(nxmem_bind(play.registry, device_1, &b, &error), NXMEM_ERR_UNKNOWN_MECHANISM);
-  nx_must_go(one);
+  nxmem_mechanism one = {0}, selected = {0};
+  REFUSED(nxmem_bind(play.registry, nx_device_1, &b, &error), NXMEM_ERR_UNKNOWN_MECHANISM);
+  puppet.table.device = nx_device_1;
+  const nxmem_open_options options = {.mechanism = "puppet-1"};
+  MUST(nxmem_mechanism_register(play.context, play.authority, play.plugin, &options, &one, &error));
+  MUST(nxmem_registry_selected(play.registry, nx_device_1, &selected, &error));
+  assert_int_equal(selected.id, one.id);
+  nx_assert_selected(&play, zero);
+  nxmem_loss loss;
+  MUST(nxmem_registry_lose_device(play.registry, nx_device_1, &loss, &error));
+  assert_int_equal(loss.mechanisms, 1);
+  assert_int_equal(nx_state_of(zero).lifecycle, NXMEM_LIFECYCLE_ACTIVE);
+  assert_int_equal(nx_state_of(one).device.index, 1);
+  REFUSED(nxmem_registry_selected(play.registry, nx_device_1, &selected, &error), NXMEM_ERR_UNKNOWN_MECHANISM);
+  nx_assert_selected(&play, zero);
+  nx_must_bury(one);
+  nx_must_go(zero);
   nx_play_strike(&play);
 }
 
@@ -304,6 +317,25 @@ static void test_composite_fails_whole(void **state) {
   nx_play_strike(&play);
 }
 
+static void open_on_the_other(nx_place_inside place) {
+  if (place == NX_IN_OPEN && nx_puppet_calls(NX_IN_OPEN) == 2) puppet.table.device = nx_device_1;
+}
+
+static void test_composite_of_two_devices(void **state) {
+  (void)state;
+  play = nx_play_set_two();
+  nxmem_mechanism m = {0x5A};
+  const nxmem_open_options other = {.mechanism = "puppet-1"};
+  const nxmem_part parts[] = {{play.plugin, &puppet_options}, {play.plugin, &other}};
+  puppet.inside = open_on_the_other;
+  REFUSED(nxmem_mechanism_register_composite_trusted(play.context, play.authority, parts, 2, &m, &error),
+          NXMEM_ERR_INVALID_ARGUMENT);
+  puppet.inside = NULL;
+  assert_int_equal(m.id, 0x5A);
+  assert_int_equal(nx_puppet_calls(NX_IN_RELEASE), 2);
+  nx_play_strike(&play);
+}
+
 static void test_listing(void **state) {
   (void)state;
   play = nx_play_set();
@@ -329,7 +361,7 @@ int main(void) {
   nx_suite suite = {0};
   nx_suite_add(&suite, "select: the first one registered is selected", test_first_is_selected, NULL);
   nx_suite_add(&suite, "select: changes later binds only", test_select_changes_later_binds, NULL);
-  nx_suite_add(&suite, "select: a device that nobody registered on", test_devices, NULL);
+  nx_suite_add(&suite, "select: each device has its own", test_devices, NULL);
   nx_suite_add(&suite, "register: the plugin refuses", test_refused_open, NULL);
   nx_suite_add(&suite, "register: members of two registries", test_two_registries, NULL);
   nx_suite_add(&suite, "remove: says what is in the way", test_removal_says_why, NULL);
@@ -340,6 +372,7 @@ int main(void) {
   nx_suite_add(&suite, "composite: an allocation goes back to its part", test_composite_second, NULL);
   nx_suite_add(&suite, "composite: all parts are lost together", test_composite_second, "lost");
   nx_suite_add(&suite, "composite: fails as a whole", test_composite_fails_whole, NULL);
+  nx_suite_add(&suite, "composite: parts of two devices", test_composite_of_two_devices, NULL);
   nx_suite_add(&suite, "list: all of a registry", test_listing, NULL);
   return nx_suite_run(&suite, "registry mechanisms");
 }

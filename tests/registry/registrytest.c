@@ -8,8 +8,9 @@
 
 const NxmemDeviceId nx_device_0 = {NXMEM_TIER_HOST, 0};
 
-nx_play nx_play_set(void) {
-  nx_puppet_reset();
+const NxmemDeviceId nx_device_1 = {NXMEM_TIER_HOST, 1};
+
+static nx_play load(void) {
   nx_play play = {.path = nx_puppet_copy()};
   play.host = nx_host_in(NXMEM_FETCH_GUARDED);
   play.plugin = nx_must_open(play.host, play.path);
@@ -17,6 +18,19 @@ nx_play nx_play_set(void) {
   MUST(nxmem_context_create(play.registry, &play.context, &error));
   MUST(nxmem_authority_create(play.registry, &play.authority, &error));
   return play;
+}
+
+nx_play nx_play_set(void) {
+  nx_puppet_reset();
+  return load();
+}
+
+nx_play nx_play_set_two(void) {
+  nx_puppet_reset();
+  puppet.factories[1].device = nx_device_1;
+  puppet.written = 2;
+  puppet.count = 2;
+  return load();
 }
 
 void nx_play_strike(nx_play *play) {

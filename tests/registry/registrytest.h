@@ -38,6 +38,10 @@ extern const NxmemDeviceId nx_device_0;
 /* An honest puppet, loaded, and an empty registry. */
 nx_play nx_play_set(void);
 
+/* The same with a second mechanism, "puppet-1", on device 1; puppet.table.device says which device is opened next. */
+extern const NxmemDeviceId nx_device_1;
+nx_play nx_play_set_two(void);
+
 /* Take all of it down; nothing may be left. */
 void nx_play_strike(nx_play *play);
 
