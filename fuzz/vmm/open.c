@@ -124,9 +124,8 @@ static uint64_t shown(const vm_section *s, uint64_t offered) {
 }
 
 static uint32_t probed(const vm_section *s) {
-  if (s->lost) return NXMEM_STATUS_DEVICE_ERROR;
   if (s->writable == 0) return s->failed != NX_VMM_DONE ? vm_status_of(s->failed) : (uint32_t)NXMEM_STATUS_DEVICE_ERROR;
-  return s->unmap_failed != 0 || s->refused != 0 ? NXMEM_STATUS_DEVICE_ERROR : NXMEM_STATUS_OK;
+  return s->lost || s->unmap_failed != 0 || s->refused != 0 ? NXMEM_STATUS_DEVICE_ERROR : NXMEM_STATUS_OK;
 }
 
 /* What is left of the probe. */

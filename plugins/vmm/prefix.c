@@ -166,7 +166,12 @@ static uint32_t map_view(nx_engine *engine, nx_view *view, uint64_t *mapped_out,
   const nx_commit what = {view->run, 1, NXMEM_MAPPING_SHARER, view->prefix->handles};
   if (nxmem_prefix_view(&view->prefix->use).reason != NXMEM_REASON_NONE) return NXMEM_STATUS_BUSY;
   const uint32_t status = nx_commit_locked(engine, &what, mapped_out, loss_out);
-  if (status != NXMEM_STATUS_OK) end_mapping(engine, view->prefix, view->run);
+  if (status == NXMEM_STATUS_OK) return status;
+  /* What was poisoned there before maps no handle of this prefix. */
+  if (loss_out->granules != 0u)
+    end_mapping(engine, view->prefix, view->run);
+  else
+    (void)nxmem_prefix_unview(&view->prefix->use);
   return status;
 }
 
