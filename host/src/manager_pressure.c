@@ -154,6 +154,7 @@ nxmem_result nxmem_manager_ask(nxmem_manager manager, nxmem_authority authority,
 
 /* Whose allocator it is. All locks are held. */
 static uint64_t authority_of(nx_manager *m, uint64_t allocator) {
+  if (allocator == 0) return 0;
   for (uint32_t i = 0; i < NX_ACCOUNTS_MAX; i++) {
     const nx_account *account = m->accounts[i];
     nx_mechanism *mechanism = account == NULL ? NULL : nx_mechanism_at(account->mechanism);

@@ -24,8 +24,10 @@ typedef struct limit_row {
 #define BUDGET NXMEM_REASON_OVER_BUDGET
 #define SLICE NXMEM_REASON_OVER_SLICE
 #define LIMIT NXMEM_REASON_OVER_PROCESS_LIMIT
-#define NONE {0, 0, 0}
-#define ALL {NO_LIMIT, NO_LIMIT, NO_LIMIT}
+#define NONE \
+  { 0, 0, 0 }
+#define ALL \
+  { NO_LIMIT, NO_LIMIT, NO_LIMIT }
 
 static const limit_row limit_rows[] = {
     {"budget: exactly all of it", {10, 20, 30}, NONE, ALL, NONE, {10, 20, 30}, 0, 0, 0, 0},

@@ -7,6 +7,7 @@
 #include "managertest.h"
 
 static nxmem_error why;
+static nxmem_manager reclaiming; /* of the scene: what a plugin asks for goes its holders' way */
 
 #define MUST(call) must((call), #call)
 static void must(nxmem_result r, const char *call) {
@@ -29,6 +30,17 @@ static void add_mechanism(nx_scene *s, uint32_t i, int shared) {
   MUST(nxmem_bind_mechanism(s->mechanisms[i], &s->bindings[i], &why));
 }
 
+static nxmem_host host(void) {
+  nxmem_host_options options;
+  nxmem_host made;
+  nxmem_host_options_default(&options);
+  options.fetch = NXMEM_FETCH_DIRECT;
+  options.reclaim = nxmem_manager_reclaim;
+  options.reclaim_ctx = &reclaiming;
+  MUST(nxmem_host_create(&options, &made, &why));
+  return made;
+}
+
 nx_scene nx_scene_of(uint32_t count, int shared) {
   nx_scene s = {.count = count};
   nx_puppet_reset();
@@ -36,11 +48,12 @@ nx_scene nx_scene_of(uint32_t count, int shared) {
   puppet.count = count;
   for (uint32_t i = 0; i < count; i++) puppet.factories[i].device = (NxmemDeviceId){NXMEM_TIER_HOST, i};
   s.path = nx_puppet_copy();
-  s.host = nx_host_in(NXMEM_FETCH_DIRECT);
+  s.host = host();
   s.plugin = nx_must_open(s.host, s.path);
   MUST(nxmem_registry_create(&s.registry, &why));
   MUST(nxmem_context_create(s.registry, &s.context, &why));
   MUST(nxmem_manager_create(&s.manager, &why));
+  reclaiming = s.manager;
   for (uint32_t i = 0; i < count; i++) add_mechanism(&s, i, shared);
   return s;
 }
@@ -78,7 +91,8 @@ void nx_scene_end_lost(nx_scene *s) {
     MUST(nxmem_mechanism_remove(s->mechanisms[i], NULL, &why));
   }
   nx_assert_used(s, AXES(0, 0, 0)); /* what was kept is forgotten with its mechanism */
-  puppet.own_report = 1;
+  puppet.own_report = 1;            /* the plugin drops its books of what it kept */
+  puppet.report = (NxmemUnloadReport){.struct_size = sizeof puppet.report};
   end_registry(s);
 }
 
