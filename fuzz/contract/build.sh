@@ -50,7 +50,7 @@ flags=(-std=c11 -g1 -Wall -Wextra -Wpedantic -Werror "${includes[@]}")
 
 # What a translated file is made from, apart from itself.
 surroundings() {
-  cat "$root"/abi/include/*.h "$root"/abi/include/nxmem/*.h "$root"/abi/src/*.h "$here"/*.{py,sh,h} | sha256sum
+  cat "$root"/abi/include/*.h "$root"/abi/include/nxmem/*.h "$root"/abi/src/*.h "$here"/*.{py,sh,h,txt} | sha256sum
 }
 
 # translated SOURCE OPTIMISATION. What was made from the same before is kept. Translated code is a machine's: of

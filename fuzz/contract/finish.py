@@ -7,7 +7,7 @@ FUNCTIONS are those that this file defines, PUBLIC those of the core's headers, 
 static functions become static. Calls of a public function that another file defines go to that file's wrapper. No
 wrapper is instrumented, neither by a sanitizer nor for coverage: what it reads it has asked for first, its code is most
 of the file, and what is new is asked of the core, not of what checks it. And what a check would say is put together only
-where it fails: translated.h.
+where it fails: translated.h. Those of sampled.txt check some of their calls.
 
 WARNINGS gets the warnings in the translator's LOG, one a line: "FUNCTION: text", without the place, since lines move;
 and a line for each clause of a contract that no check of the wrapper names.
@@ -30,6 +30,7 @@ WARNING = re.compile(r"^\[e-acsl\] (?:(\S+):(\d+): )?Warning:(.*)$")
 DECLARED = re.compile(r"^\w[\w *]*?\b(\w+)\(", re.M)
 # As printed: a bound variable, its bounds, then anything but a negation.
 EXISTS_CHAIN = re.compile(r"∃[^;]*;[^∧]*∧\s*(?!¬\()\S")
+SAMPLED = dict(re.findall(r"^(\w+): (\w+)", (pathlib.Path(__file__).parent / "sampled.txt").read_text(), re.M))
 CHECK = re.compile(r'\.name = "([^"]*)"')
 
 
@@ -69,6 +70,19 @@ def checks_rewritten(text):
     if records or "__gen_e_acsl_assert_data" in made or "__e_acsl_assert(" in made:
         sys.exit("a check is not written as finish.py knows it")
     return made
+
+
+def sampled(text):
+    """Before a wrapper of sampled.txt does anything, it asks whether this call is to be checked."""
+    for name, size in SAMPLED.items():
+        takes = re.search(rf"CONTRACT_PLAIN (?P<type>[^;{{}}()=]*?)__gen_e_acsl_{name}\((?P<takes>[^)]*)\)\s*\{{\n", text)
+        if takes is None:
+            continue
+        names = ", ".join(re.search(r"(\w+)\s*$", one).group(1) for one in takes["takes"].split(","))
+        plain = f"{name}({names});"
+        unchecked = f"{{ {plain} return; }}" if takes["type"].strip() == "void" else f"return {plain}"
+        text = f"{text[:takes.end()]}  if (contract_leaves_out({size})) {unchecked}\n{text[takes.end():]}"
+    return text
 
 
 class Printed:
@@ -134,7 +148,7 @@ def warnings(log):
 def main(out, own, public, log, kept):
     path = pathlib.Path(out)
     printed = Printed(path.read_text().splitlines(keepends=True), set(public))
-    text = checks_rewritten("".join(printed.lines))
+    text = sampled(checks_rewritten("".join(printed.lines)))
     elsewhere = sorted(set(re.findall(r"\b(nxmem_\w+)\(", text)) & set(public) - set(own))
     path.write_text("".join(f"#define {name} __gen_e_acsl_{name}\n" for name in elsewhere) + text)
     pathlib.Path(kept).write_text("".join(f"{line}\n" for line in [*warnings(log), *printed.left_out()]))

@@ -6,6 +6,9 @@
 #ifndef NX_CONTRACT_RUNTIME_H
 #define NX_CONTRACT_RUNTIME_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 typedef struct contract_violation {
   const char *function;
   const char *clause; /* its label, behind that of its behaviour; its kind where it has none */
@@ -21,9 +24,9 @@ void contract_set_reporter(contract_reporter reporter);
 _Noreturn void contract_violated(const contract_violation *violation);
 
 /*
- * The function that the target is about to call. A broken precondition of that one is the target's own fault: "DRIVER"
- * instead of "ORACLE", and exit code 3.
+ * The function that the target is about to call, and the input it takes the arguments from. A broken precondition of
+ * that one is the target's own fault: "DRIVER" instead of "ORACLE", and exit code 3.
  */
-void contract_enter(const char *function);
+void contract_enter(const char *function, const uint8_t *input, size_t bytes);
 
 #endif /* NX_CONTRACT_RUNTIME_H */

@@ -15,11 +15,10 @@
 #endif
 
 static const core_topic *const topics[] = {
-    &core_prefix,     &core_capability, &core_negotiate, &core_status,    &core_name,    &core_identity,
-    &core_outcome,    &core_unload,     &core_handle,    &core_enumerate, &core_range,   &core_count,
-    &core_completion, &core_reclaim,    &core_pin,       &core_backing,   &core_sharing, &core_overlap,
-    &core_granule,    &core_granules,   &core_place,     &core_arena,
-    &core_lifecycle};
+    &core_prefix,     &core_capability, &core_negotiate, &core_status,    &core_name,     &core_identity,
+    &core_outcome,    &core_unload,     &core_handle,    &core_enumerate, &core_range,    &core_count,
+    &core_completion, &core_reclaim,    &core_pin,       &core_backing,   &core_sharing,  &core_overlap,
+    &core_granule,    &core_granules,   &core_place,     &core_arena,     &core_lifecycle};
 enum { TOPICS = sizeof topics / sizeof topics[0], CALLS_MAX = 32 };
 
 static const core_topic *take_topic(fuzz_input *in) { return topics[fuzz_take_u8(in) % TOPICS]; }
@@ -45,17 +44,18 @@ int core_topic_byte(const char *name) {
   return -1;
 }
 
-static void enter(const char *function) {
+static void enter(const char *function, const fuzz_input *in) {
 #ifdef NXMEM_CONTRACT
-  contract_enter(function);
+  contract_enter(function, in->at, in->left);
 #else
   (void)function;
+  (void)in;
 #endif
 }
 
 static void run_once(const core_row *row, fuzz_input *in) {
   core_call call = {.in = *in, .function = row->function};
-  enter(row->function);
+  enter(row->function, in);
   row->run(&call);
   core_end(&call);
   *in = call.in;
