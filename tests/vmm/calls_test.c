@@ -224,6 +224,22 @@ static void failed_undo_poisons_exactly(void **state) {
   nx_vmm_end_by_loss(vmm);
 }
 
+/* A view that is refused for what was poisoned there before maps nothing: its prefix's handles all go with the prefix. */
+static void refused_view_keeps_no_handle(void **state) {
+  nx_vmm *vmm = *state;
+  const NxmemAllocation block = nx_vmm_reserve(vmm, 1u, 2u * NX_G);
+  const NxmemSharedPrefixHandle prefix = nx_vmm_prefix(vmm, NX_G);
+  nx_script_arm(NX_CALL_SET_ACCESS, 1u, NX_VMM_REFUSED, 0);
+  nx_script_also(NX_CALL_UNMAP, 1u, NX_VMM_REFUSED);
+  assert_int_equal(nx_vmm_commit(vmm, &block, 0u, NX_G), NXMEM_STATUS_DEVICE_ERROR);
+  nx_script_disarm();
+  const uint64_t handles = nx_the_tally.handles;
+  assert_int_equal(nx_vmm_share(vmm, &prefix, &block, 0u, NULL), NXMEM_STATUS_DEVICE_ERROR);
+  assert_int_equal(nx_vmm_drop_prefix(vmm, &prefix), NXMEM_STATUS_OK);
+  assert_int_equal(nx_the_tally.handles, handles - 1u);
+  nx_vmm_end_by_loss(vmm);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {NX_VMM_TEST(fewest_calls),
                                      NX_VMM_TEST(nothing_for_what_maps_nothing),
@@ -235,6 +251,7 @@ int main(void) {
                                      NX_VMM_TEST(quarantine_is_exact),
                                      NX_VMM_TEST(handle_that_stays_is_charged),
                                      NX_VMM_TEST(handle_of_a_prefix_that_stays_is_charged),
-                                     NX_VMM_TEST(failed_undo_poisons_exactly)};
+                                     NX_VMM_TEST(failed_undo_poisons_exactly),
+                                     NX_VMM_TEST(refused_view_keeps_no_handle)};
   return cmocka_run_group_tests_name("vmm_calls", tests, NULL, NULL);
 }
