@@ -174,14 +174,15 @@ def with_others(files, together, area):
 
 
 def lines_of_place(place, together, open_lines):
-    """The lines that a place of a reason explains, and what is wrong with it: "FILE:FUNCTION COUNT", or "FILE" alone."""
+    """The lines that a place of a reason explains, and what is wrong with it: "FILE:FUNCTION COUNT" (or LEAST-MOST), or "FILE" alone."""
     where, _, count = place.partition(" ")
     pattern, _, function = where.partition(":")
     found = [(path, n) for path, n in open_lines
              if fnmatch.fnmatch(path, pattern) and (not function or together[path].function_of(n) == function)]
-    if not found:
+    least, _, most = count.partition("-")
+    if not found and least != "0":
         return [], f"{place}: no line there that never runs; the reason goes"
-    if count and len(found) != int(count):
+    if count and not int(least) <= len(found) <= int(most or least):
         return [], f"{place}: {len(found)} lines there never run"
     return found, None
 
