@@ -4,6 +4,7 @@ import struct
 import core_books
 import core_granules
 import core_overlap
+import core_quota
 import core_sharing
 from core_calls import PLACES, call, message, numbered, text, u8, u16, u32, u64
 from layout import ALL_CAPS, MAX32, MAX64, MINOR_0_CAPS, RECORDS, whole
@@ -287,7 +288,8 @@ def name_seeds():
 
 FILE_MAX, CALLS_MAX = 1024, 32
 TOPICS = (prefix_seeds, capability_seeds, negotiate_seeds, status_seeds, name_seeds, *core_books.TOPICS,
-          *core_sharing.TOPICS, *core_overlap.TOPICS, *core_granules.TOPICS)
+          *core_sharing.TOPICS, *core_overlap.TOPICS, *core_granules.TOPICS,
+          *core_quota.TOPICS)
 
 
 def is_full(calls, another):

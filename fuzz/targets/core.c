@@ -18,7 +18,8 @@ static const core_topic *const topics[] = {
     &core_prefix,     &core_capability, &core_negotiate, &core_status,    &core_name,     &core_identity,
     &core_outcome,    &core_unload,     &core_handle,    &core_enumerate, &core_range,    &core_count,
     &core_completion, &core_reclaim,    &core_pin,       &core_backing,   &core_sharing,  &core_overlap,
-    &core_granule,    &core_granules,   &core_place,     &core_arena,     &core_lifecycle};
+    &core_granule,    &core_granules,   &core_place,     &core_arena,     &core_lifecycle,
+    &core_quota};
 enum { TOPICS = sizeof topics / sizeof topics[0], CALLS_MAX = 32 };
 
 static const core_topic *take_topic(fuzz_input *in) { return topics[fuzz_take_u8(in) % TOPICS]; }

@@ -93,6 +93,7 @@ extern const core_topic core_pin, core_backing, core_sharing;
 extern const core_topic core_reclaim, core_overlap;
 extern const core_topic core_granule, core_granules, core_place, core_arena;
 extern const core_topic core_lifecycle;
+extern const core_topic core_quota;
 
 /* What an input is about: its topic, and the function it calls. The byte of a topic; -1 where none has the name. */
 const char *core_topic_of(const uint8_t *data, size_t size);

@@ -1,0 +1,104 @@
+/*
+ * quota.c: Eva drivers of nxmem/quota.h: each entry point once for everything that its contract allows.
+ *
+ * Attackers: figures near 2^63 and 2^64, limits that are passed.
+ * Promise: numbers around every bound, the same on the three axes: Eva relates no two numbers that stand in records.
+ */
+#include "nxmem/quota.h"
+
+#include "support.h"
+
+static nxmem_axes all_axes(uint64_t bytes) {
+  nxmem_axes axes;
+  axes.charged = bytes;
+  axes.physical = bytes;
+  axes.mapped = bytes;
+  return axes;
+}
+
+static nxmem_axes any_axes(void) {
+  nxmem_axes axes;
+  eva_fill(&axes, sizeof(axes));
+  return axes;
+}
+
+static nxmem_quota quota_of(uint64_t taken, uint64_t shares, uint64_t limit) {
+  nxmem_quota quota;
+  quota.taken = all_axes(taken);
+  quota.budget = all_axes(limit);
+  quota.slice = all_axes(limit);
+  quota.tier_taken = all_axes(taken);
+  quota.tier_shares = all_axes(shares);
+  quota.tier_limit = all_axes(limit);
+  quota.delegated = any32;
+  return quota;
+}
+
+void eva_nxmem_check_reserve(void) {
+  const uint64_t taken = eva_bound();
+  const nxmem_quota quota = quota_of(taken, taken, eva_bound());
+  const nxmem_axes ask = any_axes();
+  (void)nxmem_check_reserve(&quota, &ask);
+}
+
+void eva_nxmem_quota_step(void) {
+  const uint64_t taken = eva_bound();
+  const nxmem_quota quota = quota_of(taken, taken, eva_bound());
+  const nxmem_axes ask = all_axes(eva_bound());
+  nxmem_axes out;
+  nxmem_quota_step(&quota, &ask, any64, &out);
+}
+
+void eva_nxmem_check_delegation(void) {
+  const uint64_t taken = eva_bound();
+  const uint64_t shares = eva_bound();
+  const nxmem_quota quota = quota_of(taken, shares, eva_bound());
+  const nxmem_axes slice = any_axes();
+  (void)nxmem_check_delegation(&quota, &slice);
+}
+
+void eva_nxmem_quota_share(void) {
+  const nxmem_quota quota = quota_of(any64, any64, any64);
+  nxmem_axes out;
+  nxmem_quota_share(&quota, &out);
+}
+
+void eva_nxmem_quota_beyond(void) {
+  const nxmem_axes taken = all_axes(eva_bound());
+  const nxmem_axes limit = all_axes(eva_bound());
+  nxmem_axes out;
+  nxmem_quota_beyond(&taken, &limit, &out);
+}
+
+void eva_nxmem_settle_commit(void) {
+  const nxmem_axes reserved = all_axes(eva_bound());
+  const nxmem_axes answered = all_axes(eva_bound());
+  nxmem_axes more, spare;
+  nxmem_settle_commit(&reserved, &answered, &more, &spare);
+}
+
+void eva_nxmem_axes_take(void) {
+  nxmem_axes room = all_axes(eva_bound());
+  const nxmem_axes bytes = all_axes(eva_bound());
+  (void)nxmem_axes_take(&room, &bytes);
+}
+
+void eva_nxmem_axes_add(void) {
+  const uint64_t before = eva_bound();
+  nxmem_axes total = all_axes(before);
+  const nxmem_axes part = all_axes(eva_bound());
+  if (before <= NXMEM_TOTAL_MAX) (void)nxmem_axes_add(&total, &part);
+}
+
+void eva_nxmem_axes_adopt(void) {
+  const uint64_t before = eva_bound();
+  nxmem_axes total = all_axes(before);
+  const nxmem_axes part = all_axes(eva_bound());
+  if (before <= NXMEM_TOTAL_MAX) nxmem_axes_adopt(&total, &part);
+}
+
+void eva_nxmem_axes_refund(void) {
+  nxmem_axes held = all_axes(eva_bound());
+  const nxmem_axes bytes = all_axes(eva_bound());
+  (void)nxmem_axes_refund(&held, &bytes);
+}
