@@ -6,6 +6,8 @@
  *
  * A1 to A3 are steps of proofs/models/release_race.pml.
  */
+#include "allocate.h"
+
 #include <inttypes.h>
 
 #include "backing.h"
@@ -144,19 +146,27 @@ static NX_ALONE nxmem_result allocate_partly(nx_visit visit, nxmem_allocator own
   return r == NXMEM_OK ? allocate_inside(visit, owner, &asked, out, error) : r;
 }
 
+nxmem_result nx_allocate_check(uint64_t bytes, uint64_t align, nxmem_error *error) {
+  const nxmem_verdict v = nxmem_check_alloc_request(bytes, align);
+  return v.reason == NXMEM_REASON_NONE ? NXMEM_OK : nx_fail_verdict(error, nx_result_of(v), v, "allocate");
+}
+
+nxmem_result nx_allocate_inside(nx_visit visit, nxmem_allocator owner, uint64_t bytes, uint64_t align,
+                                const nxmem_allocate_options *options, nxmem_allocation *out, nxmem_error *error) {
+  if (options != NULL && options->committed_range_count != 0)
+    return allocate_partly(visit, owner, (asking){bytes, align, *options}, out, error);
+  return allocate_inside(visit, owner, &(asking){.bytes = bytes, .align = align}, out, error);
+}
+
 NX_HOT nxmem_result nxmem_allocate(nxmem_allocator allocator, uint64_t bytes, uint64_t align,
                                    const nxmem_allocate_options *options, nxmem_allocation *out, nxmem_error *error) {
   if (out == NULL) return nx_fail(error, NXMEM_ERR_INVALID_ARGUMENT, "allocate: out is NULL");
-  const nxmem_verdict v = nxmem_check_alloc_request(bytes, align);
-  if (v.reason != NXMEM_REASON_NONE) return nx_fail_verdict(error, nx_result_of(v), v, "allocate");
-  const int partly = options != NULL && options->committed_range_count != 0;
-  nx_visit visit;
-  nxmem_result r = nx_visit_begin(allocator, &visit, error);
+  nxmem_result r = nx_allocate_check(bytes, align, error);
   if (r != NXMEM_OK) return r;
-  if (partly)
-    r = allocate_partly(visit, allocator, (asking){bytes, align, *options}, out, error);
-  else
-    r = allocate_inside(visit, allocator, &(asking){.bytes = bytes, .align = align}, out, error);
+  nx_visit visit;
+  r = nx_visit_begin(allocator, &visit, error);
+  if (r != NXMEM_OK) return r;
+  r = nx_allocate_inside(visit, allocator, bytes, align, options, out, error);
   nx_visit_end(visit);
   return r;
 }

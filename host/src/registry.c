@@ -48,7 +48,7 @@ nxmem_result nx_member_remove(nx_table *table, nx_slot *slot, nx_counter *pins, 
                               nxmem_error *error) {
   if (!nx_slot_move(slot, handle, NXMEM_SLOT_LIVE, NXMEM_SLOT_RELEASING))
     return nx_member_refuse(nxmem_check_lost_claim(atomic_load(&slot->word), handle), kind, error);
-  const uint64_t held = atomic_load(pins);
+  const uint64_t held = atomic_load(pins); /* X1 */
   if (held == 0) {
     nx_table_give(table, slot);
     return NXMEM_OK;

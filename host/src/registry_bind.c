@@ -69,9 +69,9 @@ nxmem_result nxmem_bind_mechanism(nxmem_mechanism mechanism, nxmem_binding *out,
   nx_mechanism *m = nx_mechanism_at(mechanism.id);
   if (m == NULL || nx_is_forked()) return nx_member_unknown("mechanism", error);
   if (!nx_mechanism_is_current(mechanism.id)) return refuse_mechanism(m, mechanism.id, error);
-  atomic_fetch_add(&m->bindings, 1u);
+  atomic_fetch_add(&m->bindings, 1u); /* B1 */
   nxmem_result r = NXMEM_OK;
-  if (nx_mechanism_is_current(mechanism.id))
+  if (nx_mechanism_is_current(mechanism.id)) /* B2 */
     r = bind_pinned(m, mechanism.id, out, error);
   else
     r = refuse_mechanism(m, mechanism.id, error);

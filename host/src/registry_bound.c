@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "backing.h"
+#include "allocate.h"
 #include "books.h"
 #include "error.h"
 #include "nxmem/handle.h"
@@ -86,31 +86,59 @@ static void note(nx_side *side, const nxmem_bound *bound, uint64_t charge, nxmem
   atomic_store_explicit(&side->word, word, memory_order_release);
 }
 
-/* The binding is used: so its mechanism stays. On NXMEM_OK the use is the allocation's. */
-static nxmem_result make(nx_binding *b, nxmem_bound *bound, const nxmem_allocate_options *options, uint64_t charge,
-                         nxmem_slot_state state, nxmem_error *error) {
-  nx_mechanism *m = nx_mechanism_of_binding(b);
-  const nxmem_verdict v = nxmem_check_work(nx_lifecycle(m), NXMEM_WORK_NEW);
+/* What is asked for, and what it becomes. */
+typedef struct making {
+  nx_mechanism *mechanism;
+  nxmem_allocator first; /* the mechanism's first part */
+  const nxmem_allocate_options *options;
+  uint64_t charge;
+  nxmem_slot_state state;
+} making;
+
+static nxmem_result make_inside(const making *k, nx_visit visit, nxmem_bound *bound, nxmem_error *error) {
+  nx_mechanism *m = k->mechanism;
+  const nxmem_verdict v = nxmem_check_work(nx_lifecycle(m), NXMEM_WORK_NEW); /* N2 */
   if (v.reason != NXMEM_REASON_NONE) return nx_ended(v, "allocate", error);
   NX_STEP("allocate: let in");
-  const nxmem_allocator first = {atomic_load_explicit(&b->allocator, memory_order_relaxed)};
   nxmem_allocation made;
-  nxmem_result r = nxmem_allocate(first, bound->bytes, bound->align, options, &made, error);
+  nxmem_result r = nx_allocate_inside(visit, k->first, bound->bytes, bound->align, k->options, &made, error); /* N3 */
   if (r == NXMEM_ERR_PLUGIN && atomic_load_explicit(&m->parts, memory_order_relaxed) > 1u)
-    r = ask_others(m, bound, options, &made, error);
+    r = ask_others(m, bound, k->options, &made, error);
   if (r != NXMEM_OK) return explain(m, r, error);
   nx_side *side = nx_side_make(made.id);
   if (side == NULL) return without_side(nx_allocator_of(nx_record_owner(nx_allocation_of(made.id))), made.id, error);
   bound->id = made.id;
   bound->ptr = made.ptr;
-  note(side, bound, charge, state);
+  note(side, bound, k->charge, k->state); /* N4 */
   return NXMEM_OK;
+}
+
+/*
+ * The binding is used: so its mechanism stays. On NXMEM_OK the use is the allocation's. Inside until all is noted: a loss is confirmed when nobody is.
+ */
+static nxmem_result make(nx_binding *b, nxmem_bound *bound, const nxmem_allocate_options *options, uint64_t charge,
+                         nxmem_slot_state state, nxmem_error *error) {
+  const making k = {.mechanism = nx_mechanism_of_binding(b),
+                    .first = {atomic_load_explicit(&b->allocator, memory_order_relaxed)},
+                    .options = options,
+                    .charge = charge,
+                    .state = state};
+  nxmem_result r = nx_allocate_check(bound->bytes, bound->align, error);
+  if (r != NXMEM_OK) return r;
+  nx_visit visit;
+  NX_STEP("allocate: begun");
+  r = nx_visit_begin(k.first, &visit, error); /* N1 */
+  if (r != NXMEM_OK) return explain(k.mechanism, r, error);
+  r = make_inside(&k, visit, bound, error);
+  nx_visit_end(visit);
+  return r;
 }
 
 /* It was lost while the plugin was asked, and the loss did not see it: it is kept now, unless the loss did after all. */
 static NX_APART nxmem_result keep_lost(nx_mechanism *m, const nxmem_bound *bound, nxmem_error *error) {
   nx_owned owned;
-  if (nx_owned_claim(bound, "allocate", &owned, NULL) == NXMEM_OK) (void)nx_owned_keep(&owned, NXMEM_KEPT_DEVICE_LOST);
+  if (nx_owned_claim(bound, "allocate", &owned, NULL) == NXMEM_OK) /* N6 */
+    (void)nx_owned_keep(&owned, NXMEM_KEPT_DEVICE_LOST);
   return nx_ended(nxmem_check_work(nx_lifecycle(m), NXMEM_WORK_RELEASE), "allocate", error);
 }
 
@@ -130,7 +158,7 @@ NX_HOT nxmem_result nxmem_bound_allocate(nxmem_binding binding, uint64_t bytes, 
     return r;
   }
   NX_STEP("allocate: noted");
-  if (is_lost(m)) return keep_lost(m, &bound, error);
+  if (is_lost(m)) return keep_lost(m, &bound, error); /* N5 */
   *out = bound;
   return NXMEM_OK;
 }

@@ -59,9 +59,9 @@ nxmem_result nxmem_mechanism_retire(nxmem_mechanism mechanism, nxmem_error *erro
   nx_mechanism *m = nx_mechanism_at(mechanism.id);
   if (m == NULL || nx_is_forked()) return nx_member_unknown("mechanism", error);
   nxmem_verdict v;
-  if (!turn(m, mechanism.id, NXMEM_LIFECYCLE_RETIRED, &v)) return refuse(v, "retire", error);
+  if (!turn(m, mechanism.id, NXMEM_LIFECYCLE_RETIRED, &v)) return refuse(v, "retire", error); /* T1 */
   NX_STEP("retire: terminal");
-  drop_selection(m, mechanism.id);
+  drop_selection(m, mechanism.id); /* T2 */
   return NXMEM_OK;
 }
 
@@ -88,9 +88,9 @@ static void shut(nx_mechanism *m, nxmem_loss *loss) {
 }
 
 static int lose(nx_mechanism *m, uint64_t handle, nxmem_loss *loss, nxmem_verdict *v) {
-  if (!turn(m, handle, NXMEM_LIFECYCLE_DEVICE_LOST, v)) return 0;
+  if (!turn(m, handle, NXMEM_LIFECYCLE_DEVICE_LOST, v)) return 0; /* L1, T1 */
   NX_STEP("lose: terminal");
-  drop_selection(m, handle);
+  drop_selection(m, handle); /* T2 */
   loss->mechanisms++;
   shut(m, loss);
   return 1;
@@ -145,6 +145,7 @@ nxmem_result nxmem_mechanism_confirm_terminated(nxmem_mechanism mechanism, nxmem
   if (nxmem_lifecycle_of(word) == NXMEM_LIFECYCLE_DEVICE_LOST) shut(m, &rest);
   if (rest.calls_inside != 0) return still_inside(rest.calls_inside, error);
   nxmem_verdict v;
-  if (!turn(m, mechanism.id, NXMEM_LIFECYCLE_TERMINATED, &v)) return refuse(v, "confirm termination", error);
+  if (!turn(m, mechanism.id, NXMEM_LIFECYCLE_TERMINATED, &v)) /* C1 */
+    return refuse(v, "confirm termination", error);
   return NXMEM_OK;
 }

@@ -64,7 +64,7 @@ static nxmem_result show(registering *g, nx_mechanism *m, nx_place *place, uint3
     atomic_store_explicit(&m->allocators[i], i < g->count ? g->opened[i].id : 0, memory_order_relaxed);
   const uint64_t handle = nx_slot_handle(&m->slot);
   out->id = handle;
-  nx_slot_show(&m->slot, handle, NXMEM_SLOT_LIVE);
+  nx_slot_show(&m->slot, handle, NXMEM_SLOT_LIVE); /* R1 */
   nx_select_if_empty(place, handle);
   return NXMEM_OK;
 }
@@ -212,7 +212,7 @@ static nxmem_result close_parts(nx_mechanism *m, nxmem_error *error) {
     const uint64_t allocator = atomic_load(&m->allocators[i - 1u]);
     if (allocator == 0) continue;
     if (nx_lifecycle(m) != NXMEM_LIFECYCLE_TERMINATED) {
-      const nxmem_result r = nxmem_allocator_close((nxmem_allocator){allocator}, 0, error);
+      const nxmem_result r = nxmem_allocator_close((nxmem_allocator){allocator}, 0, error); /* M3 */
       if (r != NXMEM_OK) return r;
     } else if (!nx_lost_bury(allocator)) {
       return nx_fail(error, NXMEM_ERR_BUSY, "remove mechanism: prefixes are left");
@@ -229,7 +229,7 @@ static void take_out(nx_mechanism *m) {
   NX_STEP("remove: allocator released");
   nx_authority_unpin(authority);
   NX_STEP("remove: authority unpinned");
-  nx_context_unpin(context);
+  nx_context_unpin(context); /* M4 */
   NX_STEP("remove: context unpinned");
   nx_table_give(&nx_mechanisms, &m->slot);
 }
@@ -243,8 +243,8 @@ static void back_out(nx_mechanism *m) {
 
 static nxmem_result remove_claimed(nx_mechanism *m, nxmem_holdings *why_out, nxmem_error *error) {
   NX_STEP("remove: claimed");
-  nxmem_holdings held = nx_mechanism_holdings(m);
-  const nxmem_verdict v = nxmem_check_removal(nx_lifecycle(m), &held);
+  nxmem_holdings held = nx_mechanism_holdings(m);                      /* M2 */
+  const nxmem_verdict v = nxmem_check_removal(nx_lifecycle(m), &held); /* V1 */
   nxmem_result r = NXMEM_OK;
   if (v.reason != NXMEM_REASON_NONE) r = refuse_removal(v, &held, why_out, error);
   if (r == NXMEM_OK) r = close_parts(m, error);
@@ -266,6 +266,7 @@ nxmem_result nxmem_mechanism_remove(nxmem_mechanism mechanism, nxmem_holdings *w
     nxmem_holdings held = nx_mechanism_holdings(m);
     const nxmem_verdict v = nxmem_check_removal(nxmem_lifecycle_of(word), &held);
     if (v.reason != NXMEM_REASON_NONE) return refuse_removal(v, &held, why_out, error);
-  } while (!atomic_compare_exchange_weak(&m->slot.word, &word, nxmem_word_in_state(word, NXMEM_SLOT_RELEASING)));
+  } while (
+      !atomic_compare_exchange_weak(&m->slot.word, &word, nxmem_word_in_state(word, NXMEM_SLOT_RELEASING))); /* M1 */
   return remove_claimed(m, why_out, error);
 }

@@ -69,7 +69,7 @@ nxmem_result nx_owned_claim(const nxmem_bound *bound, const char *verb, nx_owned
                             .bytes = bound->bytes,
                             .align = bound->align};
   NX_STEP("release: looked at");
-  const nxmem_result r = nx_record_claim_found(&naming, NXMEM_SLOT_RELEASING, &out->claimed, error);
+  const nxmem_result r = nx_record_claim_found(&naming, NXMEM_SLOT_RELEASING, &out->claimed, error); /* P1 */
   return r == NXMEM_OK ? r : refuse_claim(r, bound, verb, error);
 }
 
@@ -111,12 +111,12 @@ nxmem_result nx_owned_give_back(nx_owned *o, nxmem_error *error) {
   nx_release_answer answer = {.fate = NXMEM_FATE_LIVE, .residual = NXMEM_UNWRITTEN_COUNT};
   nx_visit visit;
   NX_STEP("execute: begun");
-  const int entered = nx_visit_begin((nxmem_allocator){o->allocator_handle}, &visit, NULL) == NXMEM_OK;
-  const int asked = entered && nx_lifecycle(o->mechanism) <= NXMEM_LIFECYCLE_RETIRED;
-  if (asked) nx_release_ask(o->allocator, o->claimed.record, &answer);
+  const int entered = nx_visit_begin((nxmem_allocator){o->allocator_handle}, &visit, NULL) == NXMEM_OK; /* E2 */
+  const int asked = entered && nx_lifecycle(o->mechanism) <= NXMEM_LIFECYCLE_RETIRED;                   /* E3 */
+  if (asked) nx_release_ask(o->allocator, o->claimed.record, &answer);                                  /* E4 */
   NX_STEP("execute: answered");
-  const nxmem_keeping keeping = nxmem_settle_owned(nx_lifecycle(o->mechanism), answer.fate);
-  settle(o, keeping, &answer);
+  const nxmem_keeping keeping = nxmem_settle_owned(nx_lifecycle(o->mechanism), answer.fate); /* E5 */
+  settle(o, keeping, &answer);                                                               /* E6 */
   if (entered) nx_visit_end(visit);
   if (keeping == NXMEM_KEPT_NOT) return NXMEM_OK;
   (void)nx_fail(error, NXMEM_ERR_QUARANTINED, "release: kept: %s%s%s", nxmem_keeping_name(keeping),
@@ -157,7 +157,7 @@ uint64_t nx_owned_keep_all(uint64_t allocator, uint64_t binding, nxmem_keeping w
   for (uint32_t i = 0; i < count; i++) {
     nx_owned owned;
     nx_allocation *record = (nx_allocation *)(void *)nx_table_at(&nx_allocations, i);
-    if (!claim_any(record, allocator, binding, &owned)) continue;
+    if (!claim_any(record, allocator, binding, &owned)) continue; /* L2 */
     (void)nx_owned_keep(&owned, why);
     kept++;
   }
@@ -220,7 +220,7 @@ static nx_owned own_prepared(uint64_t id) {
 
 /* Its count outlives it by a moment, as the mechanism must: while it counts, nothing is removed. */
 nxmem_result nx_prepared_execute(uint64_t id, nxmem_slot_state from, nxmem_error *error) {
-  if (!nx_prepared_move(id, from, NXMEM_SLOT_RELEASING)) return unknown("execute release", error);
+  if (!nx_prepared_move(id, from, NXMEM_SLOT_RELEASING)) return unknown("execute release", error); /* E1 */
   nx_owned owned = own_prepared(id);
   nx_mechanism *m = owned.mechanism;
   const nxmem_result r = nx_owned_give_back(&owned, error);
@@ -229,11 +229,11 @@ nxmem_result nx_prepared_execute(uint64_t id, nxmem_slot_state from, nxmem_error
 }
 
 nxmem_result nx_prepared_keep(uint64_t id, nxmem_slot_state from, nxmem_keeping why, nxmem_error *error) {
-  if (!nx_prepared_move(id, from, NXMEM_SLOT_RELEASING)) return unknown("abandon release", error);
+  if (!nx_prepared_move(id, from, NXMEM_SLOT_RELEASING)) return unknown("abandon release", error); /* A1 */
   nx_owned owned = own_prepared(id);
   nx_mechanism *m = owned.mechanism;
   const int refused = atomic_load_explicit(&owned.side->keeping, memory_order_relaxed) == NXMEM_KEPT_QUEUE_REFUSED;
-  (void)nx_owned_keep(&owned, why == NXMEM_KEPT_ABANDONED && refused ? NXMEM_KEPT_QUEUE_REFUSED : why);
+  (void)nx_owned_keep(&owned, why == NXMEM_KEPT_ABANDONED && refused ? NXMEM_KEPT_QUEUE_REFUSED : why); /* A2 */
   atomic_fetch_sub(&m->prepared, 1u);
   return NXMEM_OK;
 }

@@ -60,18 +60,20 @@ static int replace(nx_place *place, uint64_t from, uint64_t to) {
 void nx_select_drop(nx_place *place, uint64_t mechanism) { (void)replace(place, mechanism, 0); }
 
 void nx_select_if_empty(nx_place *place, uint64_t mechanism) {
-  if (!replace(place, 0, mechanism)) return;
+  if (!replace(place, 0, mechanism)) return; /* R2 */
   NX_STEP("register: published");
-  if (!nx_mechanism_is_current(mechanism)) nx_select_drop(place, mechanism);
+  if (!nx_mechanism_is_current(mechanism)) /* R3 */
+    nx_select_drop(place, mechanism);      /* R4 */
 }
 
 /* The candidate has ended. What it replaced comes back if it is as good as ever; nothing else is tried. */
 static void withdraw(nx_place *place, uint64_t candidate, uint64_t predecessor) {
-  const uint64_t back = nx_mechanism_is_current(predecessor) ? predecessor : 0;
+  const uint64_t back = nx_mechanism_is_current(predecessor) ? predecessor : 0; /* W1 */
   NX_STEP("select: predecessor looked at");
-  if (!replace(place, candidate, back) || back == 0) return;
+  if (!replace(place, candidate, back) || back == 0) return; /* W2 */
   NX_STEP("select: predecessor restored");
-  if (!nx_mechanism_is_current(back)) nx_select_drop(place, back);
+  if (!nx_mechanism_is_current(back)) /* W3 */
+    nx_select_drop(place, back);      /* W4 */
 }
 
 static nxmem_result refuse(nx_mechanism *m, uint64_t handle, nxmem_error *error) {
@@ -87,14 +89,14 @@ nxmem_result nxmem_mechanism_select(nxmem_mechanism mechanism, nxmem_error *erro
   nx_registry *r = NULL;
   const nxmem_registry registry = {atomic_load_explicit(&m->registry, memory_order_relaxed)};
   const uint32_t at = atomic_load_explicit(&m->place, memory_order_relaxed);
-  if (!nx_mechanism_is_current(mechanism.id)) return refuse(m, mechanism.id, error);
+  if (!nx_mechanism_is_current(mechanism.id)) return refuse(m, mechanism.id, error); /* S1 */
   const nxmem_result entered = nx_registry_enter(registry, &r, error);
   if (entered != NXMEM_OK) return entered;
   nx_place *place = &r->places[at];
   NX_STEP("select: looked at");
-  const uint64_t predecessor = atomic_exchange(&place->selected, mechanism.id);
+  const uint64_t predecessor = atomic_exchange(&place->selected, mechanism.id); /* S2 */
   NX_STEP("select: published");
-  const int current = nx_mechanism_is_current(mechanism.id);
+  const int current = nx_mechanism_is_current(mechanism.id); /* S3 */
   if (!current) withdraw(place, mechanism.id, predecessor);
   nx_registry_leave(r);
   return current ? NXMEM_OK : refuse(m, mechanism.id, error);

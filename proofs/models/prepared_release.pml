@@ -4,7 +4,7 @@
  * Two allocations: the first is live and two threads release it; the second is being made. A mechanism's word has its lifecycle. A call counts itself in before it
  * looks at the lifecycle; whoever confirms a loss looks at the count after it.
  *
- * host/src/registry_bound.c      make                       N1 count in, N2 look, N3 the plugin's allocate, N4 show it live
+ * host/src/registry_bound.c      make, make_inside          N1 count in, N2 look, N3 the plugin's allocate, N4 show it live
  *                                nxmem_bound_allocate       N5 look again
  *                                keep_lost                  N6 retain it (one compare-and-swap)
  * host/src/registry_owning.c     nx_owned_claim             P1 take the live record (one compare-and-swap)
