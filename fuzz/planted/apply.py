@@ -7,6 +7,8 @@
 
 A fault's canary says that its place was reached, and whether the fault makes a difference there (`when`). It stands before
 the fault's line or, where that is the middle of a statement, before the line `at`.
+
+faults*.ini are the benchmark; alarms.ini makes each place in the harness speak that has something to say.
 """
 import configparser
 import pathlib
@@ -17,10 +19,14 @@ CANARY = "int nxmem_fuzz_canary(int triggered);"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-def read_faults():
+def read_faults(names=("faults*.ini",)):
     parser = configparser.ConfigParser(interpolation=None, delimiters=("=",), comment_prefixes=("#",))
-    parser.read(sorted(pathlib.Path(__file__).parent.glob("faults*.ini")))
+    parser.read([path for name in names for path in sorted(pathlib.Path(__file__).parent.glob(name))])
     return parser
+
+
+def read_all():
+    return read_faults(("faults*.ini", "alarms.ini"))
 
 
 def is_statement(text):
@@ -31,13 +37,14 @@ def with_canary(text, fault):
     """A whole statement becomes a block; before the head of one comes the canary."""
     canary = f"(void)nxmem_fuzz_canary({fault['when']});"
     put, start = fault["put"], text.index(fault["find"])
+    place = text.index(fault["at"]) if "at" in fault else start
     if "at" not in fault and is_statement(fault["find"]):
         put = f"{{ {canary} {put} }}"
-    elif "at" not in fault:
+    elif place == start:
         put = f"{canary} {put}"
     planted_there = text[:start] + put + text[start + len(fault["find"]):]
-    if "at" in fault:
-        place = text.index(fault["at"])
+    if place != start:
+        place += len(put) - len(fault["find"]) if place > start else 0
         planted_there = f"{planted_there[:place]}{canary} {planted_there[place:]}"
     end = planted_there.index("*/") + 2  # of the comment that the file opens with
     return f"{planted_there[:end]}\n{CANARY}{planted_there[end:]}"
@@ -59,8 +66,6 @@ def wrong_place(fault, tree):
     for key in ("find", "at"):
         if key in fault and text.count(fault[key]) != 1:
             return f"its line stands {text.count(fault[key])} times in {fault['file']}, not once: {fault[key]}"
-    if "at" in fault and text.index(fault["at"]) > text.index(fault["find"]):
-        return "`at` stands behind its line"
     return ""
 
 
@@ -93,7 +98,7 @@ def check(faults):
 
 
 if __name__ == "__main__":
-    faults = read_faults()
+    faults = read_all()
     if sys.argv[1:] == ["list"]:
         for name in faults.sections():
             print(name, faults[name]["target"], faults[name]["file"])

@@ -189,7 +189,7 @@ def lock(place):
 
 
 def chosen(options):
-    every = faults_of.read_faults()
+    every = faults_of.read_all() if options.faults else faults_of.read_faults(("alarms.ini" if options.alarms else "faults*.ini",))
     unknown = [name for name in options.faults if name not in every]
     if unknown:
         raise ValueError(f"no fault named {', '.join(unknown)}; --list shows what there is")
@@ -217,8 +217,9 @@ def parse():
     parser.add_argument("--bare", action="store_true", help="the fuzzers begin with nothing but their dictionaries")
     parser.add_argument("--targets", choices=("needed", "all"), default="needed", help="needed: the main target, others where it misses; all: each")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="faults at a time, each in a copy of its own (processors)")
-    parser.add_argument("--json", metavar="FILE", help="the record (build/records/planted.json, of --bare planted_bare.json); a table of it is written beside, .md")
+    parser.add_argument("--json", metavar="FILE", help="the record (build/records/planted.json, of --bare and --alarms planted_bare.json, planted_alarms.json); a table of it is written beside, .md")
     parser.add_argument("--fresh", action="store_true", help="ask everything anew")
+    parser.add_argument("--alarms", action="store_true", help="the faults of alarms.ini instead, one for each place in the harness that speaks")
     parser.add_argument("--tap", action="store_true", help="end with TAP, a row for each fault and for each target on the unchanged product")
     parser.add_argument("--list", action="store_true", help="show the faults and end")
     parser.add_argument("--show", action="store_true", help="show what the record says and end")
@@ -230,7 +231,7 @@ def parse():
         parser.error("--budget, --tries and --jobs are at least 1")
     options.root = os.path.abspath(options.root)
     options.place = os.path.abspath(options.place or f"{options.root}/build/planted")
-    options.json = os.path.abspath(options.json or f"{options.root}/build/records/planted{'_bare' if options.bare else ''}.json")
+    options.json = os.path.abspath(options.json or f"{options.root}/build/records/planted{'_alarms' if options.alarms else '_bare' if options.bare else ''}.json")
     options.afl_tries = options.afl_tries or options.tries
     options.every_target = sorted(name[:-2] for name in os.listdir(f"{options.root}/fuzz/targets") if name.endswith(".c"))
     return options
@@ -262,7 +263,7 @@ def main():
                 print(f"{fault.name} {fault['target']} {fault['file']}")
             return 0
         if options.oracles:
-            return oracles.show(options.root, records.Record(options.json, False))
+            return oracles.show(options.root, [records.Record(options.json.replace(".json", end), False) for end in (".json", "_alarms.json")])
         if options.show:
             return judge(options, faults, records.Record(options.json, False))
         held = lock(options.place)

@@ -55,9 +55,9 @@ def words_of(function, arguments):
     """How the line begins that this place prints; "" where that is not known here, or where it is no oracle."""
     if function in ONE_ORACLE:
         what = next((word for word in map(literal, arguments) if word), None)
-        return f"ORACLE {ONE_ORACLE[function]}: {what}" if what else ""
+        return f"ORACLE {ONE_ORACLE[function]}: {what}" if what and not what.startswith("harness") else ""
     oracle = literal(arguments[0])
-    if oracle is None or oracle == "harness":
+    if oracle is None or oracle == "harness":  # that speaks of the harness itself
         return ""
     if function != "fuzz_fail":
         return f"ORACLE {oracle}: "
@@ -72,9 +72,9 @@ def alarms(record):
                 yield name, said
 
 
-def show(root, record):
+def show(root, kept):
     """Prints the table and what is left; 1 where a place never spoke."""
-    said, silent = list(alarms(record)), 0
+    said, silent = [pair for record in kept for pair in alarms(record)], 0
     found = sites(root)
     for site in found:
         by = sorted({name for name, words in said if words.startswith(site["says"])})
