@@ -107,6 +107,30 @@ static void test_unload(void **state) {
   nx_play_strike_lost(&play);
 }
 
+/* A plugin that drops its books when its allocator is released, as it should: then it may go. */
+static void drop_books(nx_place_inside place) {
+  if (place == NX_IN_RELEASE) atomic_store(&puppet.live_allocations, 0);
+}
+
+static void test_unloads(void **state) {
+  (void)state;
+  set();
+  const nxmem_bound bound = nx_must_allocate_bound(b, 64);
+  puppet.inside = drop_books;
+  MUST(nxmem_mechanism_lose(m, NULL, &error));
+  MUST(nxmem_binding_end(b, 0, &error));
+  const uint64_t entries = nx_entries();
+  REFUSED(nxmem_plugin_try_unload(play.plugin, NULL, &error), NXMEM_ERR_BUSY);
+  assert_int_equal(nx_entries(), entries);
+  MUST(nxmem_mechanism_confirm_terminated(m, &error));
+  MUST(nxmem_mechanism_remove(m, NULL, &error));
+  assert_int_equal(nx_entries(), entries + 1);
+  free(bound.ptr);
+  nx_play_strike(&play); /* unloads it */
+  assert_int_equal(nx_puppet_calls(NX_IN_RELEASE), 1);
+  assert_int_equal(nx_puppet_factory_releases(), 1);
+}
+
 /* By a handle that somebody guessed: the host's own calls are refused as well, and a close hands nothing back. */
 static void test_past_the_registry(void **state) {
   (void)state;
@@ -243,6 +267,7 @@ int main(void) {
   nx_suite_add(&suite, "lost: everything is refused, nothing enters", test_everything_is_refused, NULL);
   nx_suite_add(&suite, "terminated: everything is refused, nothing enters", test_everything_is_refused, "confirmed");
   nx_suite_add(&suite, "unload: refused until it is confirmed", test_unload, NULL);
+  nx_suite_add(&suite, "unload: succeeds when it is confirmed and removed", test_unloads, NULL);
   nx_suite_add(&suite, "lost: also past the registry", test_past_the_registry, NULL);
   nx_suite_add(&suite, "lost: a device and nothing else", test_lose_device, NULL);
   nx_suite_add(&suite, "lost: earlier reasons stay", test_earlier_reasons_stay, NULL);

@@ -231,6 +231,22 @@ static void test_select_in_the_gap(void **state) {
   nx_play_strike(&play);
 }
 
+/* What has ended already is not even published: nobody finds it there for a moment. */
+static void test_not_published(void **state) {
+  const end_row *row = *state;
+  pair two = set_pair();
+  nx_actor ending = {.mechanism = two.c};
+  row->ends(&ending);
+  nx_watch("select: published");
+  REFUSED(nxmem_mechanism_select(two.c, &error), row->refused);
+  assert_int_equal(nx_watched(), 0);
+  nx_watch(NULL);
+  nx_assert_selected(&play, two.p);
+  put_away(two.c);
+  nx_must_go(two.p);
+  nx_play_strike(&play);
+}
+
 /* Bound through a selection that was dropped meanwhile: refused, not bound to what has ended. */
 static void test_bind_behind_end(void **state) {
   const end_row *row = *state;
@@ -526,6 +542,7 @@ int main(void) {
     nx_suite_add(&suite, nx_name("%s: ended before it is published", what), test_published_behind_end, ends[i]);
     nx_suite_add(&suite, nx_name("%s: ended behind its selection", what), test_ended_behind_select, ends[i]);
     nx_suite_add(&suite, nx_name("%s: another is selected in the gap", what), test_select_in_the_gap, ends[i]);
+    nx_suite_add(&suite, nx_name("%s: selected behind it", what), test_not_published, ends[i]);
     nx_suite_add(&suite, nx_name("%s: bound behind it", what), test_bind_behind_end, ends[i]);
     nx_suite_add(&suite, nx_name("%s: registered and ended", what), test_register_ended, ends[i]);
   }

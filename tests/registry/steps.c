@@ -6,13 +6,24 @@
  */
 #include "steps.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "support.h"
 
 static _Thread_local nx_actor *self;
+static const char *watched;
+static _Atomic int came_by;
+
+void nx_watch(const char *name) {
+  watched = name;
+  atomic_store(&came_by, 0);
+}
+
+int nx_watched(void) { return atomic_load(&came_by); }
 
 void nx_step(const char *name) {
+  if (watched != NULL && strcmp(watched, name) == 0) atomic_fetch_add(&came_by, 1);
   nx_actor *a = self;
   if (a == NULL || a->until == NULL || strcmp(a->until, name) != 0) return;
   sem_post(&a->arrived);

@@ -38,6 +38,10 @@ void nx_actor_go(nx_actor *actor, const char *until);
 /* Let it go on to its end. */
 nxmem_result nx_actor_end(nx_actor *actor);
 
+/* How often any thread has come by a step since it was asked to be watched. */
+void nx_watch(const char *name);
+int nx_watched(void);
+
 /* Stop the calling actor where the plugin is, if it is to stop at that name. */
 void nx_step(const char *name);
 
