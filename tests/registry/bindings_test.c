@@ -128,7 +128,10 @@ static void test_unbound(void **state) {
   (void)state;
   set();
   const nxmem_allocator allocator = nx_must_open_mechanism(play.plugin, "puppet");
-  const nxmem_allocation plain = nx_must_allocate(allocator, 64, 16);
+  const nxmem_bound before = nx_must_allocate_bound(b, 64);
+  MUST(nxmem_bound_release(&before, &error));
+  const nxmem_allocation plain = nx_must_allocate(allocator, 64, 16); /* in the record that was b's */
+  assert_int_equal((uint32_t)plain.id, (uint32_t)before.id);
   const nxmem_bound claimed = {b, plain.id, plain.ptr, 64, 16};
   REFUSED(nxmem_bound_release(&claimed, &error), NXMEM_ERR_UNKNOWN_ALLOCATION);
   nx_must_release(allocator, plain);

@@ -163,7 +163,9 @@ static void test_refused_answer(void **state) {
   assert_int_equal(why.quarantined, 1);
   nx_must_bury(m);
   /* The plugin said that it keeps something there, and nobody can know what: the module stays. */
-  REFUSED(nxmem_plugin_try_unload(play.plugin, NULL, &error), NXMEM_ERR_BUSY);
+  nxmem_unload_info info;
+  REFUSED(nxmem_plugin_try_unload(play.plugin, &info, &error), NXMEM_ERR_BUSY);
+  assert_int_equal(info.host_allocations, 1);
   MUST(nxmem_context_remove(play.context, &error));
   MUST(nxmem_authority_remove(play.authority, &error));
   MUST(nxmem_registry_destroy(play.registry, &error));

@@ -132,6 +132,27 @@ static void test_newer_kept(void **state) {
   nx_play_strike(&play);
 }
 
+/* The predecessor is back, ends, and somebody selects another: the last look at the predecessor leaves that alone. */
+static void test_newer_than_restored(void **state) {
+  (void)state;
+  pair two = set_pair();
+  const nxmem_mechanism newer = nx_play_register(&play);
+  nx_actor retiring = {0}, retiring_p = {.mechanism = two.p};
+  fail_candidate(&two, &retiring);
+  nx_actor_go(&two.selecting, "select: predecessor restored");
+  nx_actor_start(&retiring_p, retire_it, "retire: terminal");
+  MUST(nxmem_mechanism_select(newer, &error));
+  assert_int_equal(nx_actor_end(&two.selecting), NXMEM_ERR_RETIRED);
+  nx_assert_selected(&play, newer);
+  assert_int_equal(nx_actor_end(&retiring_p), NXMEM_OK);
+  assert_int_equal(nx_actor_end(&retiring), NXMEM_OK);
+  nx_assert_selected(&play, newer);
+  nx_must_go(newer);
+  nx_must_go(two.c);
+  nx_must_go(two.p);
+  nx_play_strike(&play);
+}
+
 /* C was published over P, D over C; both end. Whoever withdraws first, nothing dead stands there, and a registration heals it. */
 static void two_failing(int first_first) {
   pair two = set_pair();
@@ -534,6 +555,7 @@ int main(void) {
   nx_suite_add(&suite, "select: newer than what is withdrawn is kept", test_newer_kept,
                "select: predecessor looked at");
   nx_suite_add(&suite, "select: newer than what is restored is kept", test_newer_kept, "select: predecessor restored");
+  nx_suite_add(&suite, "select: newer than a restored one that ended is kept", test_newer_than_restored, NULL);
   nx_suite_add(&suite, "select: two fail, the first withdraws first", test_two_failing_first, NULL);
   nx_suite_add(&suite, "select: two fail, the second withdraws first", test_two_failing_second, NULL);
   static const end_row *const ends[] = {&retiring_row, &losing_row};
