@@ -100,6 +100,8 @@ static void may_be_called(const vm_driver *d, vm_call call) {
   if (d->shut) vm_fail("a call of a driver that has shut down", call, 0);
   if (it.captures[d->device] != 0) vm_fail("a call during a capture", call, 0);
   if (call != CALL_BIND && !d->bound) vm_fail("a call without the context", call, 0);
+  /* The model has read all of it. */
+  if (call != CALL_BIND && d->section_count == 0) vm_fail("a context left current by an earlier call", call, 0);
 }
 
 static uint32_t enter(vm_driver *d, vm_call call) {
@@ -142,6 +144,7 @@ static nx_vmm_answer bind_context(void *self) {
 static nx_vmm_answer unbind_context(void *self) {
   vm_driver *d = self;
   if (!d->bound) vm_fail("unbind without bind", 0, 1);
+  if (d->section_count == 0) vm_fail("a context left current by an earlier call", CALL_UNBIND, 0);
   d->bound = 0;
   const uint32_t outcome = it.lost[d->device] || d->shut ? (uint32_t)NX_VMM_DONE : due(CALL_UNBIND, NULL);
   if (outcome == NX_VMM_UNBOUND) vm_total[d->offer].binds_failed++;

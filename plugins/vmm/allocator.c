@@ -45,7 +45,7 @@ static NxmemStatus allocate_again(nx_engine *engine, const nx_wish *wish, nx_los
   const uint32_t status = make_once(engine, wish, &result, &loss);
   loss.bytes += first.bytes;
   loss.granules += first.granules;
-  const NxmemStatus said = nx_told_loss(engine, status, "allocate", &loss);
+  const NxmemStatus said = nx_told_need(engine, status, "allocate", wish->bytes, &loss);
   if (status == NXMEM_STATUS_OK) memcpy(result_out, &result, NX_ALLOC_RESULT_BYTES);
   nx_slot_release(engine);
   return said;
@@ -62,7 +62,7 @@ NxmemStatus nx_allocate(nx_engine *engine, const NxmemAllocRequest *request, int
                         whole ? request->committed_range_count : 0u};
   const uint32_t status = make_once(engine, &wish, &result, &loss);
   if (status == NXMEM_STATUS_OUT_OF_MEMORY) return allocate_again(engine, &wish, loss, result_out);
-  if (status != NXMEM_STATUS_OK) return nx_told_loss(engine, status, "allocate", &loss);
+  if (status != NXMEM_STATUS_OK) return nx_told_need(engine, status, "allocate", wish.bytes, &loss);
   memcpy(result_out, &result, NX_ALLOC_RESULT_BYTES);
   return nx_ok();
 }

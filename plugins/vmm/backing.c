@@ -88,7 +88,7 @@ static NxmemStatus commit_again(nx_engine *engine, const NxmemRangeRequest *requ
   nx_slot_retain(engine);
   nx_relieve(engine, request->range.bytes);
   const uint32_t status = commit_once(engine, request, &loss);
-  const NxmemStatus said = nx_told_loss(engine, status, why_commit(status), &loss);
+  const NxmemStatus said = nx_told_need(engine, status, why_commit(status), request->range.bytes, &loss);
   nx_slot_release(engine);
   return said;
 }
@@ -102,7 +102,7 @@ static NxmemStatus commit_range(void *ctx, const NxmemRangeRequest *request) {
   const NxmemRangeRequest taken = *request;
   const uint32_t status = commit_once(ctx, &taken, &loss);
   if (status == NXMEM_STATUS_OUT_OF_MEMORY && loss.granules == 0u) return commit_again(ctx, &taken);
-  return nx_told_loss(ctx, status, why_commit(status), &loss);
+  return nx_told_need(ctx, status, why_commit(status), taken.range.bytes, &loss);
 }
 
 static NxmemStatus decommit_range(void *ctx, const NxmemRangeRequest *request, uint64_t *unmapped_out) {

@@ -242,6 +242,9 @@ void nx_block_release_locked(nx_engine *engine, nx_block *block, nx_undone *out)
 uint32_t nx_block_commit_locked(nx_engine *engine, nx_block *block, NxmemByteRange range, nx_loss *loss_out);
 uint32_t nx_block_decommit_locked(nx_engine *engine, nx_block *block, NxmemByteRange range, nx_undone *out);
 
+/* Where the arena has no room: no call of the driver was refused, and none is to be told of. */
+uint32_t nx_no_room_locked(nx_engine *engine);
+
 /* A piece of the arena that is never handed out again. */
 void nx_keep_back_locked(nx_engine *engine, uint64_t first, uint64_t bytes);
 

@@ -83,6 +83,13 @@ void nx_gate_close_section(nx_gate *gate) {
   pthread_mutex_unlock(&lock);
 }
 
+uint64_t nx_gate_captures(const nx_gate *gate) {
+  pthread_mutex_lock(&lock);
+  const uint64_t captures = gate->captures;
+  pthread_mutex_unlock(&lock);
+  return captures;
+}
+
 int nx_gate_lose(nx_gate *gate) { return atomic_exchange(&gate->lost, 1) == 0; }
 int nx_gate_is_lost(const nx_gate *gate) { return atomic_load_explicit(&gate->lost, memory_order_relaxed); }
 

@@ -19,6 +19,9 @@ void nx_gate_drop(nx_gate *gate);
 int nx_gate_open_section(nx_gate *gate);
 void nx_gate_close_section(nx_gate *gate);
 
+/* Captures that hold the gate or wait for it. */
+uint64_t nx_gate_captures(const nx_gate *gate);
+
 /* 1 for the first who says so. */
 int nx_gate_lose(nx_gate *gate);
 int nx_gate_is_lost(const nx_gate *gate);

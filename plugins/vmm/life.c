@@ -45,6 +45,11 @@ void nx_keep_back_locked(nx_engine *engine, uint64_t first, uint64_t bytes) {
       nx_spans_withdraw(&engine->spans, nx_granule_at(engine, run.first + i), engine->device.granule);
 }
 
+uint32_t nx_no_room_locked(nx_engine *engine) {
+  engine->device.refusal = (nx_vmm_answer){0};
+  return NXMEM_STATUS_OUT_OF_MEMORY;
+}
+
 /* ---- Making -------------------------------------------------------------------------------------------------------- */
 
 static uint32_t commit_range(nx_engine *engine, nx_block *block, NxmemByteRange range, nx_loss *loss) {
@@ -85,7 +90,7 @@ static uint32_t make_empty(nx_engine *engine, const nx_wish *wish, nx_block **ou
                                           : nxmem_place_ask(wish->bytes, wish->align, NX_UNIT, &place);
   if (asked.reason != NXMEM_REASON_NONE) return nxmem_reason_status(asked.reason);
   nx_block *block = nx_blocks_new(&engine->blocks);
-  if (block == NULL) return NXMEM_STATUS_OUT_OF_MEMORY;
+  if (block == NULL) return nx_no_room_locked(engine);
   block->id = wish->id;
   block->bytes = wish->bytes;
   block->align = wish->align;
@@ -97,7 +102,7 @@ static uint32_t make_empty(nx_engine *engine, const nx_wish *wish, nx_block **ou
     (void)nx_spans_give(&engine->spans, block->first, block->span_bytes);
   }
   nx_blocks_spare(&engine->blocks, block);
-  return NXMEM_STATUS_OUT_OF_MEMORY;
+  return nx_no_room_locked(engine);
 }
 
 static void unmake(nx_engine *engine, nx_block *block, const nx_loss *loss) {

@@ -56,7 +56,7 @@ uint32_t nx_prefix_make_locked(nx_engine *engine, uint64_t bytes, nx_prefix **ou
   const nxmem_verdict asked = nxmem_place_ask(bytes, granule, granule, &place);
   if (asked.reason != NXMEM_REASON_NONE) return nxmem_reason_status(asked.reason);
   nx_prefix *prefix = new_prefix(engine, bytes, &place);
-  if (prefix == NULL) return NXMEM_STATUS_OUT_OF_MEMORY;
+  if (prefix == NULL) return nx_no_room_locked(engine);
   const nx_commit what = {prefix->owner, 1, NXMEM_MAPPING_OWNER, prefix->handles};
   const uint32_t status = nx_commit_locked(engine, &what, &mapped, loss_out);
   if (status == NXMEM_STATUS_OK) {

@@ -39,6 +39,14 @@ static nx_vmm_answer refusal_of(nx_engine *engine) {
   return refusal;
 }
 
+/* What stands in the way of a call that is BUSY, as far as it still does. */
+static void tell_busy(nx_engine *engine, char *out, size_t room) {
+  pthread_mutex_lock(&engine->lock);
+  const uint64_t queued = engine->queued, captures = nx_gate_captures(engine->device.gate);
+  pthread_mutex_unlock(&engine->lock);
+  snprintf(out, room, "; releases queued: %" PRIu64 ", captures of the device: %" PRIu64, queued, captures);
+}
+
 /* Not in one function with the good answer, which needs none of these lines. */
 static __attribute__((noinline)) NxmemStatus tell_loss(nx_engine *engine, uint32_t code, const char *text,
                                                        const nx_loss *loss) {
@@ -50,12 +58,24 @@ static __attribute__((noinline)) NxmemStatus tell_loss(nx_engine *engine, uint32
   if (loss != NULL && loss->bytes != 0u)
     snprintf(left, sizeof left, "; %" PRIu64 " bytes kept back, %" PRIu64 " granules still mapped", loss->bytes,
              loss->granules);
+  else if (code == NXMEM_STATUS_BUSY)
+    tell_busy(engine, left, sizeof left);
   snprintf(line, sizeof line, "%s%s%s", text, left, device);
   return nx_status(code, line);
 }
 
 NxmemStatus nx_told_loss(nx_engine *engine, uint32_t code, const char *text, const nx_loss *loss) {
   return code == NXMEM_STATUS_OK ? nx_ok() : tell_loss(engine, code, text, loss);
+}
+
+NxmemStatus nx_told_need(nx_engine *engine, uint32_t code, const char *text, uint64_t bytes, const nx_loss *loss) {
+  char needed[96];
+  if (code != NXMEM_STATUS_OUT_OF_MEMORY) return nx_told_loss(engine, code, text, loss);
+  pthread_mutex_lock(&engine->lock);
+  const uint64_t most = nx_spans_most(&engine->spans);
+  pthread_mutex_unlock(&engine->lock);
+  snprintf(needed, sizeof needed, "%s: %" PRIu64 " bytes needed, largest free piece %" PRIu64, text, bytes, most);
+  return nx_told_loss(engine, code, needed, loss);
 }
 
 NxmemStatus nx_told(nx_engine *engine, uint32_t code, const char *text) {

@@ -30,6 +30,9 @@ NxmemStatus nx_told(nx_engine *engine, uint32_t code, const char *text);
 /* The same, and what could not be undone. */
 NxmemStatus nx_told_loss(nx_engine *engine, uint32_t code, const char *text, const nx_loss *loss);
 
+/* The same where `bytes` could not be had: how many were needed, and what the arena has left in one piece. */
+NxmemStatus nx_told_need(nx_engine *engine, uint32_t code, const char *text, uint64_t bytes, const nx_loss *loss);
+
 /* What a check says: a status is 264 bytes, and most calls pass several checks. `text` is not freed. */
 typedef struct nx_said {
   uint32_t code; /* NXMEM_STATUS_...; OK: go on */

@@ -47,7 +47,7 @@ static NxmemStatus create_again(nx_engine *engine, uint64_t bytes, NxmemSharedPr
   nx_slot_retain(engine);
   nx_relieve(engine, bytes);
   const uint32_t status = create_once(engine, bytes, &handle, &loss);
-  const NxmemStatus said = nx_told_loss(engine, status, "prefix", &loss);
+  const NxmemStatus said = nx_told_need(engine, status, "prefix", bytes, &loss);
   if (status == NXMEM_STATUS_OK) *handle_out = handle;
   nx_slot_release(engine);
   return said;
@@ -66,7 +66,7 @@ static NxmemStatus create(void *ctx, uint64_t mechanism_id, uint64_t bytes, Nxme
   const uint32_t status = create_once(engine, bytes, &handle, &loss);
   if (status == NXMEM_STATUS_OUT_OF_MEMORY && loss.bytes == 0u) return create_again(engine, bytes, handle_out);
   if (status == NXMEM_STATUS_OK) *handle_out = handle;
-  return nx_told_loss(engine, status, "prefix", &loss);
+  return nx_told_need(engine, status, "prefix", bytes, &loss);
 }
 
 /* ---- References ---------------------------------------------------------------------------------------------------- */

@@ -319,5 +319,6 @@ static uint64_t sum(const nx_span_node *node, int bytes) {
   return node == NULL ? 0u : sum(node->left, bytes) + sum(node->right, bytes) + (bytes ? node->bytes : 1u);
 }
 
+uint64_t nx_spans_most(const nx_spans *spans) { return spans->root == NULL ? 0u : spans->root->most; }
 uint64_t nx_spans_free_bytes(const nx_spans *spans) { return sum(spans->root, 1); }
 uint64_t nx_spans_count(const nx_spans *spans) { return sum(spans->root, 0); }

@@ -47,6 +47,9 @@ void nx_spans_withdraw(nx_spans *spans, uint64_t first, uint64_t bytes);
 /* Bytes of the whole granules in a span: what whole granules are searched by. */
 uint64_t nx_spans_key(uint64_t first, uint64_t bytes, uint64_t granule);
 
+/* The largest free span, in bytes; 0: none is free. */
+uint64_t nx_spans_most(const nx_spans *spans);
+
 /* Counted one by one: for tests and for who suspects a fault. */
 uint64_t nx_spans_free_bytes(const nx_spans *spans);
 uint64_t nx_spans_count(const nx_spans *spans);

@@ -6,9 +6,11 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -50,6 +52,60 @@ static void another_block_is_not_released(void **state) {
   assert_int_equal(give_code(vmm, named), NXMEM_STATUS_WRONG_DEVICE);
   assert_int_equal(nx_the_tally.calls[NX_CALL_UNMAP], 0);
   nx_vmm_must_give(vmm, &block);
+}
+
+/* ---- What a refusal says ---------------------------------------------------------------------------------------------- */
+
+static void must_say(NxmemStatus status, uint32_t code, const char *words) {
+  assert_int_equal(status.code, code);
+  if (strstr((const char *)status.message, words) == NULL)
+    fail_msg("'%s' lacks '%s'", (const char *)status.message, words);
+}
+
+/* Found and needed; and nothing of a driver that was not asked, whatever it refused before. */
+static void no_room_says_how_much(void **state) {
+  nx_vmm *vmm = *state;
+  char words[96];
+  NxmemAllocation block;
+  const uint64_t arena = nx_vmm_stats().reserved_bytes;
+  const NxmemAllocation first = nx_vmm_reserve(vmm, 1u, NX_G);
+  nx_script_arm(NX_CALL_CREATE, 1u, NX_VMM_REFUSED, 0);
+  assert_int_equal(nx_vmm_commit(vmm, &first, 0u, NX_G), NXMEM_STATUS_DEVICE_ERROR);
+  nx_script_disarm();
+  snprintf(words, sizeof words, "allocate: %" PRIu64 " bytes needed, largest free piece %" PRIu64, arena,
+           (uint64_t)(arena - NX_G));
+  const NxmemAllocRequest request = nx_vmm_request(2u, arena, 1u);
+  const NxmemStatus status = nx_vmm_try(vmm, 1, &request, &block, NULL);
+  must_say(status, NXMEM_STATUS_OUT_OF_MEMORY, words);
+  assert_null(strstr((const char *)status.message, "SCRIPTED"));
+  nx_vmm_must_give(vmm, &first);
+}
+
+static void no_memory_says_how_much(void **state) {
+  nx_vmm *vmm = *state;
+  const NxmemVirtualBackingVtable *backing = vmm->table->virtual_backing;
+  const NxmemAllocation block = nx_vmm_reserve(vmm, 1u, 2u * NX_G);
+  const NxmemRangeRequest request = {sizeof request, 0u, block, {0u, NX_G + 1u}};
+  nx_script_arm(NX_CALL_CREATE, 1u, NX_VMM_NO_MEMORY, 1);
+  const NxmemStatus status = backing->commit_range(backing->ctx, &request);
+  nx_script_disarm();
+  must_say(status, NXMEM_STATUS_OUT_OF_MEMORY, "commit: 65537 bytes needed");
+  must_say(status, NXMEM_STATUS_OUT_OF_MEMORY, "create: SCRIPTED");
+  nx_vmm_must_give(vmm, &block);
+}
+
+static void busy_says_what_is_in_the_way(void **state) {
+  nx_vmm *vmm = *state;
+  uint64_t unmapped = 0u;
+  const NxmemAllocation block = nx_vmm_take(vmm, 1u, 1000u, 64u);
+  nx_the_script.pending = 1;
+  assert_int_equal(nx_vmm_enqueue(vmm, &block, NULL), NXMEM_STATUS_OK);
+  assert_int_equal(nx_vmm_gate_enter(nx_the_offer.tier, nx_the_offer.index), NXMEM_STATUS_OK);
+  must_say(vmm->table->deallocate(vmm->table->ctx, &block, &unmapped), NXMEM_STATUS_BUSY,
+           "deallocate; releases queued: 1, captures of the device: 1");
+  assert_int_equal(nx_vmm_gate_leave(nx_the_offer.tier, nx_the_offer.index), NXMEM_STATUS_OK);
+  nx_the_script.pending = 0;
+  assert_int_equal(nx_vmm_drain(vmm, NULL), NXMEM_STATUS_OK);
 }
 
 static uint32_t retain_code(nx_vmm *vmm, NxmemSharedPrefixHandle named) {
@@ -260,12 +316,21 @@ static void pages_go_with_their_handle(void **state) {
 int main(void) {
   alarm(100);
   const struct CMUnitTest tests[] = {
-      NX_VMM_TEST(another_block_is_not_released),    NX_VMM_TEST(another_prefix_is_not_retained),
-      NX_VMM_TEST(prefix_does_not_leave_its_block),  NX_VMM_TEST(prefix_is_charged_once),
-      NX_VMM_TEST(mapping_for_good_keeps_the_bytes), NX_VMM_TEST(capture_waits_for_the_section),
-      NX_VMM_TEST(capture_waits_for_all_ranges),     NX_VMM_TEST(lost_device_reserves_nothing),
-      NX_VMM_TEST(forked_child_releases_nothing),    NX_VMM_TEST(nothing_is_queued_for_a_deaf_host),
-      NX_VMM_TEST(what_is_unmapped_stays_reserved),  NX_VMM_TEST(pages_go_with_their_handle),
+      NX_VMM_TEST(another_block_is_not_released),
+      NX_VMM_TEST(no_room_says_how_much),
+      NX_VMM_TEST(no_memory_says_how_much),
+      NX_VMM_TEST(busy_says_what_is_in_the_way),
+      NX_VMM_TEST(another_prefix_is_not_retained),
+      NX_VMM_TEST(prefix_does_not_leave_its_block),
+      NX_VMM_TEST(prefix_is_charged_once),
+      NX_VMM_TEST(mapping_for_good_keeps_the_bytes),
+      NX_VMM_TEST(capture_waits_for_the_section),
+      NX_VMM_TEST(capture_waits_for_all_ranges),
+      NX_VMM_TEST(lost_device_reserves_nothing),
+      NX_VMM_TEST(forked_child_releases_nothing),
+      NX_VMM_TEST(nothing_is_queued_for_a_deaf_host),
+      NX_VMM_TEST(what_is_unmapped_stays_reserved),
+      NX_VMM_TEST(pages_go_with_their_handle),
   };
   return cmocka_run_group_tests_name("vmm_refusals", tests, NULL, NULL);
 }
