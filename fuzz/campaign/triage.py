@@ -1,7 +1,6 @@
 """What becomes of an input that failed: run again alone, told from the others by its cause, made small, named, kept."""
 import dataclasses
 import pathlib
-import shutil
 import tempfile
 
 from . import programs, stub
@@ -116,7 +115,7 @@ class Triage:
         finding.path = stub.known(folder, finding.cause.key, raw.data)
         finding.known = finding.path is not None
         if not finding.known:
-            finding.data = self._smaller(raw, finding)
+            self._shrink(raw, finding)
             finding.path = stub.write(finding, folder)
         self.say(f"finding{' (known)' if finding.known else ''}: {finding.path.stem}: {finding.cause.line}")
 
@@ -130,29 +129,25 @@ class Triage:
 
     # ---- Small ---------------------------------------------------------------------------------------------------
 
-    def _smaller(self, raw, finding):
+    def _shrink(self, raw, finding):
         """libFuzzer's minimisation, as long as what is left fails for the same cause."""
         if finding.cause.kind in ("timeout", "memory") or len(raw.data) < 2 or self.processes.interrupted:
-            return raw.data
-        contract = finding.by == "contract"
+            return
+        small = self._minimised(raw, finding.by == "contract")
+        shown = self._alone(raw, small) if 0 < len(small) < len(raw.data) else None
+        if shown is not None and shown[0] == finding.by and shown[1].key == finding.cause.key:
+            finding.data, finding.cause = small, shown[1]
+
+    def _minimised(self, raw, contract):
         program = self.builds.contract() if contract else self.builds.program("libfuzzer", raw.target)
-        folder = pathlib.Path(tempfile.mkdtemp())
-        try:
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
             (folder / "input").write_bytes(raw.data)
             out = folder / "small"
-            self.processes.run([program, "-minimize_crash=1", f"-max_total_time={SHRINK}", "-timeout=10",
+            self.processes.run([program, "-minimize_crash=1", f"-max_total_time={SHRINK}", f"-timeout={self.alone}",
                                 f"-max_len={most_bytes(raw.target)}", f"-exact_artifact_path={out}", folder / "input"],
                                SHRINK + 30, programs.environment(contract), cwd=folder, always=True)
-            small = out.read_bytes() if out.exists() else raw.data
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-        return small if self._same(raw, small, finding) else raw.data
-
-    def _same(self, raw, small, finding):
-        if not 0 < len(small) < len(raw.data):
-            return False
-        shown = self._alone(raw, small)
-        return shown is not None and shown[0] == finding.by and shown[1].key == finding.cause.key
+            return out.read_bytes() if out.exists() else raw.data
 
     # ---- In all --------------------------------------------------------------------------------------------------
 
