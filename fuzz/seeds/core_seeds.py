@@ -3,6 +3,7 @@ import struct
 
 import core_books
 import core_granules
+import core_lifecycle
 import core_overlap
 import core_quota
 import core_sharing
@@ -289,7 +290,7 @@ def name_seeds():
 FILE_MAX, CALLS_MAX = 1024, 32
 TOPICS = (prefix_seeds, capability_seeds, negotiate_seeds, status_seeds, name_seeds, *core_books.TOPICS,
           *core_sharing.TOPICS, *core_overlap.TOPICS, *core_granules.TOPICS,
-          *core_quota.TOPICS)
+          *core_quota.TOPICS, *core_lifecycle.TOPICS)
 
 
 def is_full(calls, another):
