@@ -98,6 +98,10 @@ def everyday():
     yield "retained", Script().open().do("retain").do("close").small().do("release").do("close").do("report")
     for stripped in (1, 2, 4, 8, 16, 31):
         yield f"without_{stripped}", Script(stripped=stripped).open(c=1, b=31).open(c=1, b=1).small().prefix().do("enqueue").end()
+    s = Script(arena=0).open()
+    for _ in range(68):
+        s.small(40)
+    yield "many_blocks", s.do("release", b=40).do("release", b=7).do("touch").end()
     yield "named_twice", Script().open().small().small(b=0xE0).do("release").small(b=0xE0).end()
 
 
@@ -243,6 +247,9 @@ def misnamed():
         yield f"misnamed_{how}", s.do("cost", d=how << 3).do("release", b=1, d=how).end()
     for how in (1, 2, 3):
         yield f"request_{how}", Script().open().small(c=how << 4).do("committed", c=how << 4 | 1).end()
+    for way in range(5):
+        s = Script().open().do("misuse", b=way, c=way, d=1, x=63, y=40).small().do("misuse", b=way, d=way, x=31, y=39 - way)
+        yield f"misuse_{way}", s.prefix().do("misuse", b=way, c=1, d=1, x=1, y=40).end()
     for align in (0, 3, 1 << 63, MAX64):
         yield f"align_{align:x}", Script().open().do("allocate", d=0xE0, x=9, y=align).do("committed", d=0xE0, y=align).end()
     for size in (0, 1, MAX64, MAX64 - 255, MAX64 - 4095, 1 << 40):

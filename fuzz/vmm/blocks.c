@@ -87,7 +87,7 @@ int vm_mangle(NxmemAllocation *name, uint8_t how, uint32_t *status_out) {
 }
 
 static vm_block *block_named(const vm_engine *e, uint64_t id) {
-  for (uint32_t i = 0; i < VM_BLOCKS; i++)
+  for (uint32_t i = 0; i < it.block_top; i++)
     if (it.blocks[i].state != VM_BLOCK_NONE && it.blocks[i].engine == e && it.blocks[i].name.allocation_id == id)
       return &it.blocks[i];
   return NULL;
@@ -113,6 +113,8 @@ static void make(vm_frame *f, uint64_t first, uint64_t span, uint64_t refs) {
   vm_block *b = f->block = free_block(0);
   const NxmemAllocRequest *r = &f->request;
   vm_expect(b != NULL, "harness: no place for a block");
+  const uint32_t top = (uint32_t)(b - it.blocks) + 1u;
+  if (top > it.block_top) it.block_top = top;
   *b = (vm_block){.state = VM_BLOCK_LIVE, .engine = f->engine, .first = first, .span = span, .refs = refs};
   b->name = (NxmemAllocation){
       sizeof b->name, 0, r->mechanism_id, r->allocation_id, r->device, (uint8_t *)(uintptr_t)first, r->bytes, r->align};

@@ -17,7 +17,8 @@ static void check_engine(const vm_engine *e) {
   vm_same("granules that the driver has mapped", d->mapped, e->mapped);
   vm_same("handles that nothing maps", vm_idle_handles(d), e->pool + e->orphans);
   vm_same("the driver's reservation", d->bytes, e->bytes);
-  for (uint32_t i = 0; i < VM_BLOCKS; i++) marks += it.blocks[i].state == VM_BLOCK_QUEUED && it.blocks[i].engine == e;
+  for (uint32_t i = 0; i < it.block_top; i++)
+    marks += it.blocks[i].state == VM_BLOCK_QUEUED && it.blocks[i].engine == e;
   vm_same("marks", d->marks_open, marks);
 }
 

@@ -60,7 +60,7 @@ uint64_t vm_touched(const vm_engine *e, uint64_t address, uint64_t bytes) {
 
 static uint64_t refs_but(const vm_engine *e, const vm_block *but) {
   uint64_t mask = 0;
-  for (uint32_t i = 0; i < VM_BLOCKS; i++)
+  for (uint32_t i = 0; i < it.block_top; i++)
     if (it.blocks[i].state != VM_BLOCK_NONE && it.blocks[i].engine == e && &it.blocks[i] != but)
       mask |= it.blocks[i].refs;
   return mask;

@@ -21,7 +21,7 @@ static void forget_device(uint32_t device) {
 
 static void forget_engine(vm_engine *e) {
   vm_settle();
-  for (uint32_t i = 0; i < VM_BLOCKS; i++)
+  for (uint32_t i = 0; i < it.block_top; i++)
     if (it.blocks[i].engine == e) it.blocks[i].state = VM_BLOCK_NONE;
   vm_forget_prefixes(e);
   if (e->driver->open) vm_driver_forget(e->driver);
@@ -31,7 +31,7 @@ static void forget_engine(vm_engine *e) {
 }
 
 static int is_used(const vm_engine *e) {
-  for (uint32_t i = 0; i < VM_BLOCKS; i++)
+  for (uint32_t i = 0; i < it.block_top; i++)
     if (it.blocks[i].state != VM_BLOCK_NONE && it.blocks[i].engine == e) return 1;
   for (uint32_t i = 0; i < VM_PREFIXES; i++)
     if (it.prefixes[i].there && it.prefixes[i].engine == e) return 1;
@@ -44,7 +44,8 @@ static int holds_nothing(const vm_engine *e) {
 
 static uint64_t queued_marks(const vm_engine *e) {
   uint64_t count = 0;
-  for (uint32_t i = 0; i < VM_BLOCKS; i++) count += it.blocks[i].state == VM_BLOCK_QUEUED && it.blocks[i].engine == e;
+  for (uint32_t i = 0; i < it.block_top; i++)
+    count += it.blocks[i].state == VM_BLOCK_QUEUED && it.blocks[i].engine == e;
   return count;
 }
 
@@ -295,7 +296,7 @@ void vm_op_report(const vm_record *op) {
     allocations += e->residues + (uint64_t)e->retained;
     queued += e->queued;
   }
-  for (uint32_t i = 0; i < VM_BLOCKS; i++) {
+  for (uint32_t i = 0; i < it.block_top; i++) {
     allocations += it.blocks[i].state != VM_BLOCK_NONE;
     views += it.blocks[i].state != VM_BLOCK_NONE ? it.blocks[i].counted_views : 0;
   }

@@ -87,7 +87,7 @@ void vm_op_enqueue(const vm_record *op) {
 
 static vm_block *oldest(const vm_engine *e) {
   vm_block *found = NULL;
-  for (uint32_t i = 0; i < VM_BLOCKS; i++) {
+  for (uint32_t i = 0; i < it.block_top; i++) {
     vm_block *b = &it.blocks[i];
     if (b->state == VM_BLOCK_QUEUED && b->engine == e && (found == NULL || b->sequence < found->sequence)) found = b;
   }

@@ -55,7 +55,7 @@ void vm_op_fail(const vm_record *op) {
 
 void vm_op_touch(const vm_record *op) {
   (void)op;
-  for (uint32_t i = 0; i < VM_BLOCKS; i++)
+  for (uint32_t i = 0; i < it.block_top; i++)
     if (it.blocks[i].state != VM_BLOCK_NONE && it.blocks[i].engine->life != VM_NONE) vm_check_tags(&it.blocks[i]);
 }
 
@@ -84,14 +84,15 @@ static const operation operations[OP_COUNT] = {
     [OP_CLOSE] = vm_op_close,
     [OP_REPORT] = vm_op_report,
     [OP_TOUCH] = vm_op_touch,
+    [OP_MISUSE] = vm_op_misuse,
 };
 
 /* The more often one is named, the more often it comes. New ones go to the end. */
-static const uint8_t ops[] = {OP_OPEN,    OP_ALLOCATE, OP_ALLOCATE,      OP_COMMITTED,      OP_COMMITTED,
-                              OP_RELEASE, OP_RELEASE,  OP_COMMIT,        OP_COMMIT,         OP_DECOMMIT,
-                              OP_COST,    OP_PREFIX,   OP_PREFIX_RETAIN, OP_PREFIX_RELEASE, OP_PREFIX_COMMIT,
-                              OP_ENQUEUE, OP_DRAIN,    OP_PASS,          OP_FAIL,           OP_FAIL,
-                              OP_CAPTURE, OP_RETAIN,   OP_CLOSE,         OP_REPORT,         OP_TOUCH};
+static const uint8_t ops[] = {
+    OP_OPEN,          OP_ALLOCATE, OP_ALLOCATE, OP_COMMITTED, OP_COMMITTED, OP_RELEASE,       OP_RELEASE,
+    OP_COMMIT,        OP_COMMIT,   OP_DECOMMIT, OP_COST,      OP_PREFIX,    OP_PREFIX_RETAIN, OP_PREFIX_RELEASE,
+    OP_PREFIX_COMMIT, OP_ENQUEUE,  OP_DRAIN,    OP_PASS,      OP_FAIL,      OP_FAIL,          OP_CAPTURE,
+    OP_RETAIN,        OP_CLOSE,    OP_REPORT,   OP_TOUCH,     OP_MISUSE};
 
 static vm_record take(void) {
   uint8_t wire[VM_RECORD];
@@ -160,7 +161,7 @@ static void end(void) {
   for (uint32_t i = 0; i < VM_DEVICES; i++)
     while (it.captures[i] != 0) vm_op_capture(&(vm_record){.a = (uint8_t)i, .c = 1});
   vm_op_touch(NULL);
-  for (uint32_t i = 0; i < VM_BLOCKS; i++) {
+  for (uint32_t i = 0; i < it.block_top; i++) {
     const vm_block *b = &it.blocks[i];
     if (b->state == VM_BLOCK_LIVE && b->engine->life == VM_OPEN) vm_op_release(&(vm_record){.b = (uint8_t)i});
     vm_check();

@@ -24,7 +24,7 @@ enum {
   VM_DEVICES = 2,
   VM_DRIVERS = 6,                     /* opened by one input, ever: each has pages of its own */
   VM_SLOTS = VM_DRIVERS + VM_DEVICES, /* and at its end one for each device */
-  VM_BLOCKS = 24,
+  VM_BLOCKS = 72,                     /* more than the engine's table has chains at first */
   VM_PREFIXES = 6,
   VM_VIEWS = 4, /* of one block */
   VM_GRANULES = 64,
@@ -215,6 +215,7 @@ typedef struct vm {
   uint32_t driver_count;
   vm_engine engines[VM_SLOTS]; /* by driver */
   vm_block blocks[VM_BLOCKS];
+  uint32_t block_top; /* behind the last that was ever used */
   vm_prefix prefixes[VM_PREFIXES];
   vm_rule rules[VM_RULES];
   uint32_t next_rule;
@@ -313,6 +314,7 @@ enum {
   OP_CLOSE,
   OP_REPORT,
   OP_TOUCH,
+  OP_MISUSE,
   OP_COUNT
 };
 vm_engine *vm_pick_engine(uint8_t which); /* one that the host may call, or NULL */
@@ -340,6 +342,7 @@ void vm_op_retain(const vm_record *op);
 void vm_op_close(const vm_record *op);
 void vm_op_report(const vm_record *op);
 void vm_op_touch(const vm_record *op);
+void vm_op_misuse(const vm_record *op);
 
 /* blocks.c */
 typedef struct vm_end {
