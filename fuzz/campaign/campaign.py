@@ -6,7 +6,7 @@ import json
 import time
 
 from . import report
-from .corpus import Corpus
+from .corpus import Corpus, copy_new
 from .engines import CREWS
 from .places import Places
 from .processes import CouldNotRun, Interrupted, Processes
@@ -136,11 +136,10 @@ class Campaign:
         row.add(one.crew, seconds)
         for raw in one.crew.raws.values():
             self.context.triage.take(raw)
-        if not self.context.processes.interrupted:
-            self._tidy(one.crew)
+        self._tidy(one.crew)
 
     def _tidy(self, crew):
-        if crew.corpus.wants_less():
+        if crew.corpus.wants_less() and not self.context.processes.interrupted:
             program = self.context.builds.program("libfuzzer", crew.target)
             gone = crew.corpus.minimise(program, self.context.processes, crew.start_folder)
             report.say(f"minimised {crew.corpus.folder}: {gone} inputs went")
@@ -149,6 +148,16 @@ class Campaign:
     def _exchange(self, corpus: Corpus):
         if self.context.sync is not None:
             corpus.exchange(self.context.sync / "corpus", self.context.machine)
+            self._publish(corpus.target)
+
+    def _publish(self, target):
+        """Findings are named by their cause, so machines that found the same write the same file."""
+        triage = self.context.triage
+        files = [path for finding in triage.of(target) for path in (finding.path, finding.path.with_suffix(".toml"))]
+        copy_new(files, self.context.sync / "found" / target)
+        apart = self.context.places.unreproduced(target)
+        copy_new([apart / name for where, name in triage.unreproduced if where == target],
+                 self.context.sync / "unreproduced" / target)
 
     def _finish_all(self):
         for one in list(self.slices):

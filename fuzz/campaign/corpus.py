@@ -113,3 +113,13 @@ class Corpus:
 def put_if_any(folder, data):
     """AFL++ takes no empty input, and every engine tries that one anyway."""
     return put(folder, data) if data else 0
+
+
+def copy_new(paths, folder):
+    """Those that are there, under their own names, into a folder that may be watched or copied meanwhile."""
+    for path in paths:
+        if path.exists() and not (folder / path.name).exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            beside = folder / f".{path.name}.{os.getpid()}"
+            shutil.copyfile(path, beside)
+            beside.rename(folder / path.name)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Campaigns on a copy with a fault in it: each engine finds it, triage makes a test of it, and nothing is left running.
 
-    planted_test.py COPY [--contracts FOLDER]
+    planted_test.py COPY [--contracts FOLDER] [--only GROUP]
 
 COPY is a folder for the copy, kept and brought up to date; FOLDER is a build folder whose translated contracts are
-taken as a start. Prints TAP.
+taken as a start (without it the contracts are left out). Prints TAP.
 """
 import argparse
 import json
@@ -18,6 +18,7 @@ import tomllib
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+from campaign import corpus as corpus_module  # noqa: E402
 from campaign import places  # noqa: E402
 from campaign.tests.copy import Copy  # noqa: E402
 from campaign.tests.tap import same, tell  # noqa: E402
@@ -111,25 +112,41 @@ def libfuzzer_rows(copy, shown):
     yield "triage: an input is made smaller", same(note["bytes"] <= note["bytes_as_found"] - 90, True)
     yield "triage: and what it begins with shows it no more", same(list(corpus.glob("*")) == [] or not [
         p for p in places.inputs_in(corpus) if p.read_bytes().endswith((b"\x41" * 90, b"\x42" * 90))], True)
-    done = copy.run("table", LONG, "--first", "--json", out)
+    sync = copy.root / "build/sync"
+    done = copy.run("table", LONG, "--first", "--json", out, "--sync", sync, "--machine", "a")
     report = json.loads(out.read_text())
     yield "triage: an open finding stays one, is known, and fails every campaign", found_one(copy, "table", done) + same(
         [row["known"] for row in report["findings"]], [True])
+    here = inputs(copy, "table")[0]
+    yield "--sync: what was found is there for the others", same(
+        sorted(path.name for path in (sync / "found/table").glob("*")), [here.name, here.with_suffix(".toml").name])
 
 
-def afl_rows(copy):
-    before = inputs(copy, "table")[0].name
+def bounded_rows(copy):
+    """A corpus in which nearly everything is superfluous, and no fault."""
+    corpus = copy.root / "build/fuzz/corpus/table"
+    corpus.mkdir(parents=True, exist_ok=True)
+    seed = places.inputs_in(copy.root / "fuzz/seeds/table")[0].read_bytes()
+    for number in range(corpus_module.ROOM + 50):
+        data = seed + number.to_bytes(2, "little")
+        (corpus / places.content_name(data)).write_bytes(data)
+    done = copy.run("table", 3)
+    left = len(places.inputs_in(corpus))
+    yield "without a fault: no finding, exit code 0", [] if (done.returncode, closing(done)) == (0, 0) else words(done)
+    yield "corpus: what adds nothing goes", [] if left < corpus_module.ROOM / 2 else [f"{left} inputs left"]
+
+
+def afl_rows(copy, name):
     forget(copy, "table")
     done = copy.run("table", LONG, "--first", "--engine", "afl", "--jobs", 2)
     yield "afl: main and a sanitized secondary find it", found_one(copy, "table", done)
     yield "afl: the same cause has the same name, whoever found it", same(
-        [path.name for path in inputs(copy, "table")], [before])
+        [path.name for path in inputs(copy, "table")], [name])
     yield "afl: nothing is left running", copy.processes()
 
 
 def end_rows(copy):
     """A campaign on two engines, ended by somebody while both run."""
-    forget(copy, "table")
     for name, number in (("SIGINT", signal.SIGINT), ("SIGKILL of the driver", signal.SIGKILL)):
         process = subprocess.Popen(copy.command("table", LONG, "--engine", "libfuzzer,afl", "--jobs", 2), cwd=copy.root,
                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -165,8 +182,7 @@ def limit_rows(copy):
 
 
 def unreproduced_rows(copy):
-    """A target that fails at its hundredth input, whatever it is: nothing alone shows it."""
-    copy.restore()
+    """A target that fails at its 20,000th input, whatever it is: nothing alone shows it."""
     copy.replace("fuzz/support/harness.c", "  (*inputs_run)++;\n",
                  "  (*inputs_run)++;\n  static int calls;\n  if (++calls == 20000) fuzz_fail(\"chance\", \"again\");\n")
     done = copy.run("table", LONG, "--first")
@@ -177,7 +193,6 @@ def unreproduced_rows(copy):
 
 
 def contract_rows(copy):
-    copy.restore()
     copy.plant(FAULT)
     done = copy.run("core", LONG, "--first", "--engine", "contract")
     yield "contract: the clause that is false is the finding", found_one(copy, "core", done)
@@ -186,24 +201,38 @@ def contract_rows(copy):
         "core-oracle-contract-nxmem-") else [path.stem]
 
 
-def rows(arguments):
-    copy = Copy(arguments.copy)
+def planted_rows(copy):
+    """The engines that run everything, on one fault."""
     build_replay(copy)
     copy.plant(FAULT)
     shown = without_seeds_that_show_it(copy, "table")
     yield "the fault is one that seeds show", same(len(shown) > 1, True)
     yield from libfuzzer_rows(copy, shown)
-    yield from afl_rows(copy)
-    yield from end_rows(copy)
-    input_ = inputs(copy, "table")[0].read_bytes()
+    found = inputs(copy, "table")[0]
+    data = found.read_bytes()
+    yield from afl_rows(copy, found.name)
     copy.restore()
-    (copy.found("table") / "x.bin").write_bytes(input_)
+    (copy.found("table") / "x.bin").write_bytes(data)
     yield "replay: green once the fault is gone", same(copy.replay("table", copy.found("table")), (0, []))
-    yield from limit_rows(copy)
-    yield from unreproduced_rows(copy)
+
+
+def ended_rows(copy):
+    copy.plant(FAULT)
+    yield from end_rows(copy)
+
+
+GROUPS = {"planted": planted_rows, "ends": ended_rows, "limits": limit_rows, "chance": unreproduced_rows,
+          "bounded": bounded_rows, "contract": contract_rows}
+
+
+def rows(arguments):
+    copy = Copy(arguments.copy)
+    groups = [arguments.only] if arguments.only else [g for g in GROUPS if g != "contract" or arguments.contracts]
     if arguments.contracts is not None:
         copy.take_contracts(arguments.contracts)
-        yield from contract_rows(copy)
+    for group in groups:
+        copy.restore()
+        yield from GROUPS[group](copy)
     copy.restore()
 
 
@@ -211,10 +240,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("copy", type=pathlib.Path)
     parser.add_argument("--contracts", type=pathlib.Path)
-    began = time.process_time()
-    code = tell(rows(parser.parse_args()))
-    print(f"# {time.process_time() - began:.0f} s of this process itself")
-    return code
+    parser.add_argument("--only", choices=GROUPS)
+    return tell(rows(parser.parse_args()))
 
 
 if __name__ == "__main__":
