@@ -39,11 +39,11 @@ done
 command -v clang >/dev/null || die "clang is not installed (Debian: clang libclang-rt-14-dev)"
 mkdir -p "$out"
 
-sanitize=-fsanitize=address
+sanitize=-fsanitize=address optimise=-O1
 program=contract_replay
 if ((fuzzer)); then
   sanitize="-fsanitize=address,fuzzer-no-link -fno-sanitize-coverage=trace-cmp"
-  program=contract_fuzz
+  program=contract_fuzz optimise=-O2
 fi
 includes=(-I"$root/abi/include" -I"$root/fuzz/support" -I"$root/fuzz/oracle" -I"$root/fuzz/targets" -I"$here")
 flags=(-std=c11 -g1 -Wall -Wextra -Wpedantic -Werror "${includes[@]}")
@@ -74,7 +74,7 @@ one() { # one KIND SOURCE
   local name
   name=$(basename "$2" .c)
   case $1 in
-    core) translated "$2" -O2 ;;
+    core) translated "$2" "$optimise" ;;
     target) plain "$root/$2" "target_$name" $sanitize -DNXMEM_CONTRACT -include "$out/wrapped.h" ;;
     support) plain "$2" "around_$name" -fsanitize=address -DNXMEM_CONTRACT ;;
     runtime) plain "$2" "around_$name" -O2 -DNXMEM_CONTRACT ;; # what asks the sanitizer is not under it
@@ -110,7 +110,7 @@ for object in "$out"/core_*.o; do # of a file that is no more
 done
 python3 "$here/public.py" --wrapped "$root" "$out/wrapped.h" || die "the headers could not be read"
 export -f one translated plain
-export here root out sanitize around
+export here root out sanitize optimise around
 export flags_text="${flags[*]}"
 sources | xargs -P "$jobs" -L 1 bash -c 'set -e; flags=($flags_text); one "$@"' one || die "the core could not be built"
 link "$out"/*.o || die "the program could not be linked"
