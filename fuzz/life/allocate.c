@@ -79,7 +79,10 @@ static void check_request(const life_frame *f, const NxmemAllocRequest *r) {
   life_expect(r->mechanism_id == f->a->mechanism, "request: mechanism");
   life_expect(r->device.tier == f->a->device.tier && r->device.index == f->a->device.index, "request: device");
   life_expect(r->bytes == f->size && r->align == f->align, "request: size or alignment");
-  life_expect(r->committed_range_count == f->count, "request: ranges");
+  const size_t bytes = f->count * sizeof *f->ranges;
+  life_expect(r->committed_range_count == f->count &&
+                  (bytes == 0 || (r->committed_ranges != NULL && memcmp(r->committed_ranges, f->ranges, bytes) == 0)),
+              "request: ranges");
 }
 
 NxmemStatus life_allocate(void *ctx, const NxmemAllocRequest *request, NxmemAllocResult *out) {
@@ -175,6 +178,7 @@ void life_op_allocate(const life_record *op) {
   f->size = bytes;
   f->align = align;
   f->count = options == NULL ? 0 : (uint32_t)options->committed_range_count;
+  f->ranges = options == NULL ? NULL : options->committed_ranges;
   f->result = expected;
   nxmem_allocation out = {1, NULL};
   nxmem_error error;

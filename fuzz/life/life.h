@@ -198,6 +198,7 @@ typedef struct life_frame {
   uint64_t id;
   int completed, released, handing_back, refuse_pin;
   uint64_t offset, size, align;
+  const NxmemByteRange *ranges; /* `count` of them, the caller's */
   uint32_t group[LIFE_GROUP], count, mapped, kept, touched;
   uint64_t out, required;
   NxmemUnloadReport report; /* what the plugin said of itself */
