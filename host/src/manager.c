@@ -54,6 +54,7 @@ static void reset(nx_manager *m) {
   for (uint32_t i = 0; i < NXMEM_MANAGER_AUTHORITIES_MAX; i++) m->authorities[i].handle = 0;
   for (uint32_t i = 0; i < NXMEM_MANAGER_PRESSURES_MAX; i++) m->holders[i].id = 0;
   for (uint32_t i = 0; i < NX_ACCOUNTS_MAX; i++) m->accounts[i] = NULL;
+  m->waiters = 0;
   atomic_store(&m->tight, 0u);
   atomic_store(&m->refusals, 0);
   atomic_store(&m->bugs, 0);
@@ -64,6 +65,7 @@ static void reset(nx_manager *m) {
 nxmem_result nxmem_manager_create(nxmem_manager *out, nxmem_error *error) {
   if (out == NULL) return nx_fail(error, NXMEM_ERR_INVALID_ARGUMENT, "create manager: out is NULL");
   nx_fork_watch();
+  nx_lanes_prepare();
   if (nx_is_forked()) return nx_manager_unknown(error);
   nx_manager *m = (nx_manager *)(void *)nx_table_take(&nx_managers);
   if (m == NULL) return nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "create manager: no memory");

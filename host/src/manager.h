@@ -60,7 +60,8 @@ typedef struct nx_tier_books {
 
 /* What one stripe of threads has for itself. */
 typedef struct nx_lane {
-  _Alignas(64) _Atomic uint32_t lock;
+  _Alignas(64) _Atomic uint32_t inside; /* its own thread is */
+  _Atomic uint32_t lock;                /* of everybody else */
   uint32_t cached;
   nx_slot *cache[NX_CHARGE_CACHE]; /* free charges */
 } nx_lane;
@@ -83,6 +84,7 @@ typedef struct nx_manager {
   nx_account *accounts[NX_ACCOUNTS_MAX];          /* by the slot of their mechanism; change with all locks held */
   nx_holder holders[NXMEM_MANAGER_PRESSURES_MAX]; /* in the order in which they are asked; under the bank's lock */
   uint64_t holder_ids;
+  uint32_t waiters; /* changes with all locks held: whoever holds one finds it as it is */
   nx_counter refusals;
   nx_counter bugs;
 } nx_manager;
@@ -129,7 +131,16 @@ static inline void nx_lock(_Atomic uint32_t *lock) {
 }
 static inline void nx_unlock(_Atomic uint32_t *lock) { atomic_store_explicit(lock, 0u, memory_order_release); }
 
-/* All stripes and the bank. */
+/*
+ * Enter the lane of a stripe; what it returns is for leaving it. The thread whose stripe it is pays two plain stores, everybody else a barrier of the whole process.
+ */
+int nx_lane_enter(nx_manager *manager, uint32_t stripe);
+void nx_lane_leave(nx_manager *manager, uint32_t stripe, int entered);
+
+/* Once, before the first manager. */
+void nx_lanes_prepare(void);
+
+/* All lanes and the bank. */
 void nx_lock_all(nx_manager *manager);
 void nx_unlock_all(nx_manager *manager);
 
@@ -196,7 +207,7 @@ int nx_pressure_relieves(nx_manager *manager, uint64_t authority, const nxmem_ve
 
 /* ---- Waiting ----------------------------------------------------------------------------------------------------- */
 
-/* A charge's word has changed. */
+/* A charge's word has changed, and somebody waits. */
 void nx_wake_waiters(void);
 
 #endif /* NX_MANAGER_H */

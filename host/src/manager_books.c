@@ -4,32 +4,9 @@
  * Attackers: callers on many threads near a limit; plugins whose answers differ from what was reserved.
  * Promise: each grant is judged by the core, and none goes past a limit; nothing is refused that would fit: before a refusal all room is taken back and the core is asked again.
  */
-#include <sched.h>
-
 #include "manager.h"
 #include "nxmem/handle.h"
 #include "nxmem/quota.h"
-
-/* ---- Locks ------------------------------------------------------------------------------------------------------- */
-
-void nx_wait_for_lock(_Atomic uint32_t *lock) {
-  for (uint32_t tries = 0;; tries++) {
-    if (atomic_load_explicit(lock, memory_order_relaxed) == 0u &&
-        atomic_exchange_explicit(lock, 1u, memory_order_acquire) == 0u)
-      return;
-    if (tries % 16u == 15u) (void)sched_yield();
-  }
-}
-
-void nx_lock_all(nx_manager *m) {
-  for (uint32_t i = 0; i < NX_STRIPES; i++) nx_lock(&m->lanes[i].lock);
-  nx_lock(&m->bank);
-}
-
-void nx_unlock_all(nx_manager *m) {
-  nx_unlock(&m->bank);
-  for (uint32_t i = NX_STRIPES; i > 0; i--) nx_unlock(&m->lanes[i - 1u].lock);
-}
 
 /* ---- What is taken ----------------------------------------------------------------------------------------------- */
 
@@ -205,13 +182,13 @@ static nx_charge *open_charge(const opening *o) {
 }
 
 /* NULL: neither manager nor account may have changed since they were looked up without a lock. Unlocked where it is NULL. */
-static nx_account *lock_account(nx_manager *m, uint64_t manager, uint64_t mechanism, uint32_t stripe) {
-  nx_lock(&m->lanes[stripe].lock);
+static nx_account *enter_account(nx_manager *m, uint64_t manager, uint64_t mechanism, uint32_t stripe, int *entered) {
+  *entered = nx_lane_enter(m, stripe);
   if (nxmem_is_claimable(atomic_load_explicit(&m->slot.word, memory_order_relaxed), manager)) {
     nx_account *account = m->accounts[nxmem_handle_slot(mechanism) % NX_ACCOUNTS_MAX];
     if (account != NULL && account->mechanism == mechanism) return account;
   }
-  nx_unlock(&m->lanes[stripe].lock);
+  nx_lane_leave(m, stripe, *entered);
   return NULL;
 }
 
@@ -221,12 +198,13 @@ nx_charge *nx_charge_reserve(nx_manager *m, uint64_t manager, uint64_t mechanism
   nx_charge *c = NULL;
   grant->known = 0;
   grant->verdict = nx_accepted();
-  o.account = lock_account(m, manager, mechanism, o.stripe);
+  int entered = 0;
+  o.account = enter_account(m, manager, mechanism, o.stripe, &entered);
   if (o.account == NULL) return NULL;
   grant->known = m->authorities[o.account->authority].handle == authority;
   if (grant->known) grant->verdict = take(m, o.account, o.stripe, ask);
   if (grant->known && grant->verdict.reason == NXMEM_REASON_NONE) c = open_charge(&o);
-  nx_unlock(&m->lanes[o.stripe].lock);
+  nx_lane_leave(m, o.stripe, entered);
   if (!grant->known || grant->verdict.reason == NXMEM_REASON_NONE) return c;
 
   nx_lock_all(m);
@@ -271,31 +249,49 @@ static void publish(nx_manager *m, nx_charge *c) {
   nx_slot_set(&c->slot, NXMEM_SLOT_LIVE);
 }
 
-nxmem_verdict nx_charge_commit(nx_charge *c, int and_publish) {
-  nx_manager *m = c->account->manager;
+static int is_same(const nxmem_axes *a, const nxmem_axes *b) {
+  return a->charged == b->charged && a->physical == b->physical && a->mapped == b->mapped;
+}
+
+/* The lane is entered; it was left and entered again where all locks were needed. */
+static nxmem_verdict take_more(nx_manager *m, nx_charge *c, const nxmem_axes *more, int *entered) {
+  nxmem_verdict v = take(m, c->account, c->stripe, more);
+  if (v.reason == NXMEM_REASON_NONE) return v;
+  nx_lane_leave(m, c->stripe, *entered);
+  nx_lock_all(m);
+  v = take_exactly(m, c->account, c->stripe, more);
+  nx_unlock_all(m);
+  *entered = nx_lane_enter(m, c->stripe);
+  return v;
+}
+
+static nxmem_verdict commit_other(nx_manager *m, nx_charge *c, int *entered) {
   nxmem_axes more, spare;
   nxmem_settle_commit(&c->held, &c->answered, &more, &spare);
-  nx_lock(&m->lanes[c->stripe].lock);
-  nxmem_verdict v = take(m, c->account, c->stripe, &more);
-  if (v.reason != NXMEM_REASON_NONE) {
-    nx_unlock(&m->lanes[c->stripe].lock);
-    nx_lock_all(m);
-    v = take_exactly(m, c->account, c->stripe, &more);
-    nx_unlock_all(m);
-    if (v.reason != NXMEM_REASON_NONE) return v;
-    nx_lock(&m->lanes[c->stripe].lock);
-  }
-  take_over(m, c, &spare);
-  if (and_publish) publish(m, c);
-  nx_unlock(&m->lanes[c->stripe].lock);
+  const nxmem_verdict v = take_more(m, c, &more, entered);
+  if (v.reason == NXMEM_REASON_NONE) take_over(m, c, &spare);
+  return v;
+}
+
+nxmem_verdict nx_charge_commit(nx_charge *c, int and_publish) {
+  nx_manager *m = c->account->manager;
+  int entered = nx_lane_enter(m, c->stripe);
+  nxmem_verdict v = nx_accepted();
+  if (is_same(&c->held, &c->answered))
+    c->stage = NX_COMMITTED;
+  else
+    v = commit_other(m, c, &entered);
+  if (and_publish && v.reason == NXMEM_REASON_NONE) publish(m, c);
+  nx_lane_leave(m, c->stripe, entered);
   return v;
 }
 
 void nx_charge_publish(nx_charge *c) {
   nx_manager *m = c->account->manager;
-  nx_lock(&m->lanes[c->stripe].lock);
+  const uint32_t stripe = c->stripe;
+  const int entered = nx_lane_enter(m, stripe);
   publish(m, c);
-  nx_unlock(&m->lanes[c->stripe].lock);
+  nx_lane_leave(m, stripe, entered);
 }
 
 /* ---- Ends -------------------------------------------------------------------------------------------------------- */
@@ -306,7 +302,7 @@ void nx_charge_refund(nx_charge *c) {
   const int published = c->stage == NX_PUBLISHED;
   const uint32_t stripe = published ? nx_thread_self()->stripe : c->stripe;
   nx_part_books *part = &account->parts[stripe];
-  nx_lock(&m->lanes[stripe].lock);
+  const int entered = nx_lane_enter(m, stripe);
   if (published)
     part->live--;
   else
@@ -315,7 +311,9 @@ void nx_charge_refund(nx_charge *c) {
   add(m, &part->room, &c->held);
   trim(m, account, part);
   give_charge(&m->lanes[stripe], c);
-  nx_unlock(&m->lanes[stripe].lock);
+  const int wake = m->waiters != 0;
+  nx_lane_leave(m, stripe, entered);
+  if (wake) nx_wake_waiters();
 }
 
 /* The bank is locked. */
@@ -339,7 +337,9 @@ static void keep_unpublished(nx_manager *m, nx_charge *c) {
   c->held = c->answered;
   quarantine(m, c);
   nx_books_tighten(m);
+  const int wake = m->waiters != 0;
   nx_unlock_all(m);
+  if (wake) nx_wake_waiters();
 }
 
 void nx_charge_keep(nx_charge *c) {
@@ -349,18 +349,20 @@ void nx_charge_keep(nx_charge *c) {
     return;
   }
   const uint32_t stripe = nx_thread_self()->stripe;
-  nx_lock(&m->lanes[stripe].lock);
+  const int entered = nx_lane_enter(m, stripe);
   c->account->parts[stripe].live--;
   nx_lock(&m->bank);
   quarantine(m, c);
   nx_unlock(&m->bank);
-  nx_unlock(&m->lanes[stripe].lock);
+  const int wake = m->waiters != 0;
+  nx_lane_leave(m, stripe, entered);
+  if (wake) nx_wake_waiters();
 }
 
 void nx_charge_forget(nx_charge *c) {
   nx_manager *m = c->account->manager;
   const uint32_t stripe = nx_thread_self()->stripe;
-  nx_lock(&m->lanes[stripe].lock);
+  const int entered = nx_lane_enter(m, stripe);
   nx_lock(&m->bank);
   subtract(m, &c->account->quarantined, &c->held);
   c->account->quarantined_count--;
@@ -368,5 +370,7 @@ void nx_charge_forget(nx_charge *c) {
   if (atomic_load(&m->tight) != 0u && !is_above_a_limit(m)) atomic_store(&m->tight, 0u);
   nx_unlock(&m->bank);
   give_charge(&m->lanes[stripe], c);
-  nx_unlock(&m->lanes[stripe].lock);
+  const int wake = m->waiters != 0;
+  nx_lane_leave(m, stripe, entered);
+  if (wake) nx_wake_waiters();
 }

@@ -30,7 +30,6 @@ static void settled(uint64_t charge, nx_end end, nxmem_keeping keeping) {
     nx_charge_keep(c);
   else
     nx_charge_forget(c);
-  nx_wake_waiters();
 }
 
 void nx_settle_charges(void) { atomic_store(&nx_settled, settled); }
@@ -274,7 +273,6 @@ nxmem_result nxmem_transaction_rollback(nxmem_transaction transaction, nxmem_rol
   free(c->steps);
   c->steps = NULL;
   roll_back(c, &made, &done);
-  nx_wake_waiters();
   if (out != NULL) *out = done;
   return NXMEM_OK;
 }

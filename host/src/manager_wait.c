@@ -2,7 +2,7 @@
  * manager_wait.c: waiting for the end of one allocation.
  *
  * Attackers: callers that wait for what never ends, or has ended already.
- * Promise: a wait ends with the release it names or with its time; whoever settles a release pays one load for waiters that are not there.
+ * Promise: a wait ends with the release it names or with its time; whoever settles a release pays one look for waiters that are not there.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -16,7 +16,6 @@
 static pthread_mutex_t wait_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t ended;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static _Atomic uint32_t waiters;
 
 static void make_condition(void) {
   pthread_condattr_t attributes;
@@ -26,10 +25,7 @@ static void make_condition(void) {
   (void)pthread_condattr_destroy(&attributes);
 }
 
-/* Who waits counts itself before it looks at the word; the word was changed before this looks at the count. */
 void nx_wake_waiters(void) {
-  atomic_thread_fence(memory_order_seq_cst);
-  if (atomic_load(&waiters) == 0u) return;
   pthread_mutex_lock(&wait_lock);
   pthread_cond_broadcast(&ended);
   pthread_mutex_unlock(&wait_lock);
@@ -56,20 +52,29 @@ static void wait_until(nx_charge *c, uint64_t charge, uint32_t timeout_ms) {
   const struct timespec until = in_ms(timeout_ms);
   (void)pthread_once(&once, make_condition);
   pthread_mutex_lock(&wait_lock);
-  atomic_fetch_add(&waiters, 1u);
-  atomic_thread_fence(memory_order_seq_cst);
   int gone = 0;
   while (is_open(c, charge) && gone != ETIMEDOUT) gone = pthread_cond_timedwait(&ended, &wait_lock, &until);
-  atomic_fetch_sub(&waiters, 1u);
   pthread_mutex_unlock(&wait_lock);
+}
+
+/*
+ * With all locks held, so that whoever settles the release in one of them either had done so, and the word says it, or finds the count and wakes. 0: no such manager.
+ */
+static int count_waiters(nxmem_manager manager, uint32_t by, nxmem_error *error) {
+  nx_manager *m = nx_manager_lock(manager, error);
+  if (m == NULL) return 0;
+  m->waiters += by;
+  nx_unlock_all(m);
+  return 1;
 }
 
 nxmem_result nxmem_manager_wait(nxmem_manager manager, uint64_t charge, uint32_t timeout_ms, nxmem_error *error) {
   nx_charge *c = nx_charge_at(charge);
   if (nx_is_forked()) return nx_manager_unknown(error);
-  if (nx_table_find(&nx_managers, manager.id) == NULL) return nx_manager_unknown(error);
   if (c == NULL) return nx_fail(error, NXMEM_ERR_STALE_HANDLE, "wait: the handle names no charge");
+  if (!count_waiters(manager, 1u, error)) return NXMEM_ERR_STALE_HANDLE;
   if (is_open(c, charge) && timeout_ms != 0) wait_until(c, charge, timeout_ms);
+  (void)count_waiters(manager, UINT32_MAX, NULL);
   const uint64_t word = atomic_load(&c->slot.word);
   if (!nxmem_same_generation(word, charge)) return NXMEM_OK;
   if (nxmem_word_state(word) == NXMEM_SLOT_QUARANTINED)
