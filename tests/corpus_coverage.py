@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """What the fuzz targets' inputs alone execute: python3 tests/corpus_coverage.py [--build] BUILD_FOLDER
 
---build configures and builds what it needs there first, with the preset's settings. Replays the seeds, the corpus and the earlier finds of each target in a build of the preset coverage, counts apart from the tests' runs, and
+Replays the seeds, the corpus and the earlier finds of each target in a build of the preset coverage, counts apart from the tests' runs, and
 prints lines and branches of abi/src, of host/src (the registry and its managers apart) and of plugins/vmm: by target, then of all together.
-Lines of abi/src and host/src that no input executes are listed, each with its reason from tests/coverage_reasons.toml. The last line is
+Lines of abi/src and host/src that no input executes are listed, each with its reason from tests/coverage_reasons.toml. --build configures and
+builds what it needs in that folder first. The last line is
 `coverage by corpus: abi L% lines B% branches; host L% B%; N lines never run, M without a reason`.
-Exit 1 below a bar, where a line has no reason, or a reason no line.
+Exit 1 below a bar, where a line has no reason, or a reason no line; 2 usage; 3 could not build.
 """
 import collections
 import fnmatch
