@@ -22,10 +22,13 @@ static life_frame *enter(void *ctx, const char *what) {
   return f;
 }
 
-static void check_range(const life_frame *f, const NxmemRangeRequest *r) {
+/* Of several ranges each is a byte shorter than the one before, as far as that goes. */
+static uint64_t shorter(uint64_t bytes, uint64_t by) { return bytes > by ? bytes - by : bytes; }
+
+static void check_range(const life_frame *f, const NxmemRangeRequest *r, uint64_t number) {
   life_expect(r->struct_size == sizeof *r && r->reserved == 0, "range request: header");
   life_check_allocation(f->a, f->block, &r->allocation);
-  life_expect(r->range.offset == f->offset && r->range.bytes == f->size, "range request: range");
+  life_expect(r->range.offset == f->offset && r->range.bytes == shorter(f->size, number), "range request: range");
 }
 
 /* A number that must be possible, and for which there must be room where it is charged. */
@@ -48,7 +51,7 @@ NxmemStatus life_mapped_bytes_for_ranges(void *ctx, const NxmemRangeRequest *req
   life_frame *f = enter(ctx, "cost of ranges: another allocator");
   life_expect(f->calls++ == 0 && f->block != NULL, "cost of ranges: not asked");
   fuzz_same_number("life, ranges", count, f->count);
-  for (uint64_t i = 0; i < count; i++) check_range(f, &requests[i]);
+  for (uint64_t i = 0; i < count; i++) check_range(f, &requests[i], i);
   const life_record answer = life_take_answer();
   life_nest(&answer);
   const NxmemStatus status = life_status(&answer);
@@ -79,7 +82,7 @@ NxmemStatus life_mapped_bytes_for_allocation(void *ctx, const NxmemAllocRequest 
 NxmemStatus life_commit_range(void *ctx, const NxmemRangeRequest *request) {
   life_frame *f = enter(ctx, "commit: another allocator");
   life_expect(f->kind == CALL_COMMIT && f->calls++ == 1, "commit: not asked, or not charged before");
-  check_range(f, request);
+  check_range(f, request, 0);
   const life_record answer = life_take_answer();
   life_nest(&answer);
   const NxmemStatus status = life_status(&answer);
@@ -92,7 +95,7 @@ NxmemStatus life_decommit_range(void *ctx, const NxmemRangeRequest *request, uin
   life_frame *f = enter(ctx, "decommit: another allocator");
   life_block *b = f->block;
   life_expect(f->calls++ == 0, "decommit: not asked");
-  check_range(f, request);
+  check_range(f, request, 0);
   const life_record answer = life_take_answer();
   life_nest(&answer);
   const NxmemStatus status = life_status(&answer);
@@ -242,7 +245,7 @@ void life_op_cost_of_ranges(const life_record *op) {
   const nxmem_result expected = expect(&n, 1u << SLOT_COST);
   NxmemByteRange list[8];
   const uint32_t count = 1u + (uint32_t)(op->y % 8u); /* four stand on the host's stack, more do not */
-  for (uint32_t i = 0; i < count; i++) list[i] = n.range;
+  for (uint32_t i = 0; i < count; i++) list[i] = (NxmemByteRange){n.range.offset, shorter(n.range.bytes, i)};
   life_frame *f = begin(CALL_OTHER, &n, expected, 1);
   f->count = count;
   const int asked = f->result == NXMEM_OK;

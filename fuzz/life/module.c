@@ -137,7 +137,9 @@ static void report_for(NxmemUnloadReport *report, const life_record *answer) {
 
 NxmemStatus life_query_unload(NxmemUnloadReport *report_out) {
   life_frame *f = life_top();
-  life_expect(report_out->struct_size == sizeof *report_out && report_out->live_views == LIFE_UNWRITTEN,
+  life_expect(report_out->struct_size == sizeof *report_out && report_out->live_allocators == LIFE_UNWRITTEN &&
+                  report_out->live_allocations == LIFE_UNWRITTEN && report_out->live_views == LIFE_UNWRITTEN &&
+                  report_out->live_capabilities == LIFE_UNWRITTEN && report_out->queued_releases == LIFE_UNWRITTEN,
               "unload report: not prepared");
   life_expect(f->settles++ == 0, "unload: asked twice");
   if (f->kind == CALL_LOAD) life_count_debts(LIFE_FACTORIES);

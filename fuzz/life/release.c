@@ -142,7 +142,9 @@ static fate fate_of(uint32_t code, uint32_t state) {
 
 NxmemStatus life_release_allocation(void *ctx, const NxmemAllocation *allocation, NxmemReleaseOutcome *out) {
   life_block *b = begin(ctx, allocation, 1);
-  life_expect(out->struct_size == sizeof *out && out->state == UINT32_MAX, "outcome: not prepared");
+  life_expect(out->struct_size == sizeof *out && out->state == UINT32_MAX && out->allocation_bytes == LIFE_UNWRITTEN &&
+                  out->unmapped_bytes == LIFE_UNWRITTEN && out->residual_owned_bytes == LIFE_UNWRITTEN,
+              "outcome: not prepared");
   const life_record answer = life_take_answer();
   life_nest(&answer);
   const NxmemStatus status = life_status(&answer);
