@@ -3,7 +3,7 @@
 
 Both run under libFuzzer with AddressSanitizer and UndefinedBehaviorSanitizer, in turns, a slice each, from the target's
 seeds; what counts is processor time for an input, so that other work on the machine does not. With --profile the share
-of each layer, by samples of `perf`.
+of each layer, by samples of `perf`. The core with its contracts compiled in, `core (contract)`, is measured by itself.
 
 Last line: "throughput: table P %, ..." or what missed its bar. Exit code: 0 fine, 1 a bar was missed, 2 usage, 3 could
 not run.
@@ -20,8 +20,11 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+CONTRACT = "core (contract)"
+RATES = {CONTRACT: 20000}  # inputs in a second of processor time
+SLICE = 100_000
 BARS = {"table": 15.0, "negotiate": 15.0, "status": 15.0, "lifecycle": 2.0}  # per cent
-OPTIONS = ["-entropic=0", "-print_funcs=0"]  # these, and the most bytes of an input, as fuzz/run.sh gives them
+OPTIONS = ["-entropic=0", "-print_funcs=0"]  # these, and the most bytes of an input, as campaigns give them
 MOST = {"lifecycle": 400, "deferred": 400, "load": 400, "table": 340, "status": 340}
 LAYERS = (  # the first that fits the symbol or its library
     ("engine", r"^fuzzer::|^fuzz_mutate|^fuzz_cross|sanitizer_cov|^LLVMFuzzer"),
@@ -80,6 +83,18 @@ def share(binaries, target, arguments, folder):
     return rates[target], rates["empty"]
 
 
+def contract(arguments, folder):
+    """Inputs in a second of processor time of the core with its contracts compiled in. A slice is so many inputs, not so
+    many seconds: on a busy machine those would go by with reading the corpus."""
+    count, seconds = 0, 0.0
+    inputs = prepare(arguments.contract, "core", folder, arguments.warm)
+    slices = argparse.Namespace(**{**vars(arguments), "seconds": 3600, "option": [*arguments.option, f"-runs={SLICE}"]})
+    for turn in range(arguments.rounds):
+        more, longer = run(arguments.contract, "core", inputs, folder, slices, turn + 1)
+        count, seconds = count + more, seconds + longer
+    return count / seconds
+
+
 def layer_of(symbol):
     for name, pattern in LAYERS:
         if re.search(pattern, symbol):
@@ -110,8 +125,10 @@ def profile(binaries, target, arguments, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("targets", nargs="*", default=list(BARS), help="default: those that have a bar")
+    parser.add_argument("targets", nargs="*", default=[*BARS, *RATES], help="default: those that have a bar")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/libfuzzer", help="a libFuzzer build folder")
+    parser.add_argument("--contract", type=pathlib.Path, default=ROOT / "build/contract/contract_fuzz",
+                        help="as fuzz/contract/build.sh --fuzzer builds it")
     parser.add_argument("--seconds", type=int, default=5, help="of a slice")
     parser.add_argument("--warm", type=int, default=20, help="seconds of a campaign before them, for a corpus")
     parser.add_argument("--rounds", type=int, default=2)
@@ -121,7 +138,12 @@ def main():
     parser.add_argument("--json", type=pathlib.Path)
     arguments = parser.parse_args()
     binaries = arguments.build / "bin"
-    missing = [t for t in (*arguments.targets, "empty") if not (binaries / f"fuzz_{t}").exists()]
+    if CONTRACT in arguments.targets and not arguments.contract.exists():
+        print(f"throughput: no {arguments.contract}: fuzz/contract/build.sh --root . --out build/contract --fuzzer",
+              file=sys.stderr)
+        return 3
+    shares = [t for t in arguments.targets if t not in RATES]
+    missing = [t for t in (*shares, *(["empty"] if shares else [])) if not (binaries / f"fuzz_{t}").exists()]
     if missing:
         print(f"throughput: {binaries} lacks fuzz_{missing[0]}: cmake --preset libfuzzer && cmake --build build/libfuzzer",
               file=sys.stderr)
@@ -130,6 +152,13 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         for target in arguments.targets:
+            if target in RATES:
+                rate = contract(arguments, folder)
+                rows[target] = {"inputs_per_cpu_second": rate}
+                print(f"{target}: {rate:,.0f} inputs in a second of processor time", flush=True)
+                if rate < RATES[target]:
+                    misses.append(f"{target} {rate:,.0f}/s of {RATES[target]:,}/s")
+                continue
             rate, empty = share(binaries, target, arguments, folder)
             percent = 100 * rate / empty
             rows[target] = {"inputs_per_cpu_second": rate, "empty": empty, "percent": percent}
@@ -142,7 +171,8 @@ def main():
     if arguments.json:
         arguments.json.write_text(json.dumps(rows, indent=2) + "\n")
     print("throughput: " + ("missed: " + ", ".join(misses) if misses else
-                            ", ".join(f"{t} {row['percent']:.2f} %" for t, row in rows.items())))
+                            ", ".join(f"{t} {row['percent']:.2f} %" if "percent" in row else
+                                      f"{t} {row['inputs_per_cpu_second']:,.0f}/s" for t, row in rows.items())))
     return 1 if misses else 0
 
 
