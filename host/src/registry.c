@@ -64,6 +64,7 @@ nxmem_result nx_member_remove(nx_table *table, nx_slot *slot, nx_counter *pins, 
 nxmem_result nxmem_registry_create(nxmem_registry *out, nxmem_error *error) {
   if (nx_is_forked()) return nx_fail(error, NXMEM_ERR_FORKED, "create registry: this process is a forked child");
   if (out == NULL) return nx_fail(error, NXMEM_ERR_INVALID_ARGUMENT, "create registry: out is NULL");
+  nx_fork_watch();
   nx_registry *r = (nx_registry *)(void *)nx_table_take(&nx_registries);
   if (r == NULL) return nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "create registry: no room for another");
   atomic_store(&r->place_count, 0);

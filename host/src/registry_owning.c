@@ -19,13 +19,13 @@ _Atomic(nx_settled_fn) nx_settled;
 /* ---- Claiming ---------------------------------------------------------------------------------------------------- */
 
 static nxmem_result unknown(const char *verb, nxmem_error *error) {
+  if (nx_is_forked()) return nx_fail(error, NXMEM_ERR_FORKED, "%s: this process is a forked child", verb);
   return nx_fail(error, NXMEM_ERR_UNKNOWN_ALLOCATION, "%s: no live allocation", verb);
 }
 
 /* No live record: was it retained? */
 static NX_APART nxmem_result refuse_dead(const nx_side *side, uint64_t id, const char *verb, nxmem_error *error) {
-  if (nx_is_forked()) return nx_fail(error, NXMEM_ERR_FORKED, "%s: this process is a forked child", verb);
-  if (side == NULL) return unknown(verb, error);
+  if (side == NULL || nx_is_forked()) return unknown(verb, error);
   const uint64_t word = atomic_load(&side->word);
   if (!nxmem_same_generation(word, id) || nxmem_word_state(word) != NXMEM_SLOT_QUARANTINED) return unknown(verb, error);
   const uint32_t keeping = atomic_load_explicit(&side->keeping, memory_order_relaxed);

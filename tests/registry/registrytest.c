@@ -129,6 +129,13 @@ void nx_must_bury(nxmem_mechanism mechanism) {
   MUST(nxmem_mechanism_remove(mechanism, NULL, &error));
 }
 
+void nx_put_away(nxmem_mechanism m) {
+  if (nx_state_of(m).lifecycle >= NXMEM_LIFECYCLE_DEVICE_LOST)
+    nx_must_bury(m);
+  else
+    nx_must_go(m);
+}
+
 uint64_t nx_entries(void) {
   uint64_t n = 0;
   for (int place = 0; place < NX_PLACES_INSIDE; place++)

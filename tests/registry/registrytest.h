@@ -70,6 +70,9 @@ void nx_must_go(nxmem_mechanism mechanism);
 /* Lose where it is not, confirm, and remove. */
 void nx_must_bury(nxmem_mechanism mechanism);
 
+/* Remove it, in whatever way its lifecycle asks for. */
+void nx_put_away(nxmem_mechanism mechanism);
+
 /* Every call that the plugin got but the unload query. */
 uint64_t nx_entries(void);
 
