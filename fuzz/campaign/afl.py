@@ -46,17 +46,17 @@ class Afl(Crew):
     def make_folders(self):
         self.out.mkdir()
 
+    def presets(self):
+        needed = {"asan", "afl"}
+        for job in range(self.jobs):
+            preset, options, _ = role(job)
+            needed.update([preset, *(option for option in options if option.startswith("afl"))])
+        return tuple(sorted(needed))
+
     def build(self):
-        self.replayer()
         builds = self.context.builds
         self.mutator = builds.mutator(self.target)
-        presets = {"afl"} | {preset for job in range(self.jobs) for preset in self._presets(job)}
-        self.binaries = {preset: builds.program(preset, self.target) for preset in sorted(presets)}
-
-    @staticmethod
-    def _presets(job):
-        preset, options, _ = role(job)
-        return [preset, *(option for option in options if option.startswith("afl"))]
+        self.binaries = {preset: builds.program(preset, self.target) for preset in self.presets() if preset != "asan"}
 
     def launch(self, job):
         preset, options, name = role(job)

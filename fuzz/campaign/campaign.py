@@ -79,8 +79,11 @@ class Campaign:
         for engine in sorted(engines):
             self.context.builds.require(engine)
         jobs = max(lane.jobs for lane in self.schedule.lanes)
-        for unit in self.schedule.given:
-            CREWS[unit.engine](self.context, unit.target, jobs).build()
+        crews = [CREWS[unit.engine](self.context, unit.target, jobs) for unit in self.schedule.given]
+        for preset in sorted({preset for crew in crews for preset in crew.presets()}):
+            self.context.builds.together(preset, sorted({c.target for c in crews if preset in c.presets()}))
+        for crew in crews:
+            crew.build()
 
     def _loop(self):
         while time.monotonic() < self.deadline and not self._is_over():

@@ -44,6 +44,10 @@ class Crew:
     def make_folders(self):
         """Beside those for words and what the jobs begin with."""
 
+    def presets(self):
+        """Of the programs of this target that are needed."""
+        return ("asan",)
+
     def build(self):
         """The programs; nothing is done where they are up to date."""
         raise NotImplementedError

@@ -26,8 +26,10 @@ class LibFuzzer(Crew):
     def make_folders(self):
         self.artifacts.mkdir()
 
+    def presets(self):
+        return ("asan", "libfuzzer")
+
     def build(self):
-        self.replayer()
         self.program = self.context.builds.program("libfuzzer", self.target)
 
     def environment(self, job):
@@ -89,6 +91,9 @@ class LibFuzzer(Crew):
 
 class Contract(LibFuzzer):
     engine = "contract"
+
+    def presets(self):
+        return ()
 
     def build(self):
         self.program = self.context.builds.contract()

@@ -28,6 +28,7 @@ class Programs:
     def __init__(self, places, processes, say):
         self.places, self.processes, self.say = places, processes, say
         self.built = set()
+        self.configured = set()
 
     def require(self, engine):
         tools = ("clang", "cmake", "ninja", "llvm-symbolizer", *NEEDED.get(engine, ()))
@@ -38,10 +39,15 @@ class Programs:
 
     def program(self, preset, target):
         """The program fuzz_TARGET of a preset, up to date."""
-        if (preset, target) not in self.built:
-            self._locked(preset, lambda log: self._build(preset, target, log), target)
-            self.built.add((preset, target))
+        self.together(preset, [target])
         return self.places.build / preset / "bin" / f"fuzz_{target}"
+
+    def together(self, preset, targets):
+        """Brings the programs of several targets up to date, in one go."""
+        missing = [target for target in targets if (preset, target) not in self.built]
+        if missing:
+            self._locked(preset, lambda log: self._build(preset, missing, log), " fuzz_".join(missing))
+            self.built.update((preset, target) for target in missing)
 
     def mutator(self, target):
         self.program("afl", target)
@@ -57,18 +63,21 @@ class Programs:
             self.built.add(("contract", "core"))
         return out / "contract_fuzz"
 
-    def _locked(self, name, build, target):
-        self.say(f"building fuzz_{target} ({name})")
-        log = self.places.build / "fuzz" / f"build-{name}-{target}.log"
+    def _locked(self, name, build, what):
+        self.say(f"building fuzz_{what} ({name})")
+        log = self.places.build / "fuzz" / f"build-{name}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         with open(self.places.lock(f"build-{name}"), "w", encoding="utf-8") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             build(log)
 
-    def _build(self, preset, target, log):
+    def _build(self, preset, targets, log):
         folder = self.places.build / preset
-        self._run(["cmake", "--preset", preset, "-B", folder], log)
-        self._run(["cmake", "--build", folder, "--target", f"fuzz_{target}", "-j", os.cpu_count()], log)
+        programs = [f"fuzz_{target}" for target in targets]
+        if preset not in self.configured:
+            self._run(["cmake", "--preset", preset, "-B", folder], log)
+            self.configured.add(preset)
+        self._run(["cmake", "--build", folder, "-j", os.cpu_count(), "--target", *programs], log)
 
     def _run(self, command, log):
         result = self.processes.run(command, BUILD_LIMIT, {"AFL_QUIET": "1"}, cwd=ROOT)

@@ -64,12 +64,13 @@ class Copy:
         return [sys.executable, str(self.root / "fuzz/run.py"), *map(str, words)]
 
     def replay(self, target, *inputs):
-        """The replay test's own command; returns its exit code and its failed rows."""
+        """The replay test's own command; returns its exit code, its failed rows, and how many rows there are."""
         subprocess.run(["cmake", "--build", self.root / "build/asan", "--target", f"fuzz_{target}", "-j2"], check=True,
                        stdout=subprocess.DEVNULL)
         done = subprocess.run([self.root / "build/asan/bin" / f"fuzz_{target}", *inputs], capture_output=True, text=True,
                               check=False, env={**os.environ, "ASAN_OPTIONS": "max_allocation_size_mb=2048"})
-        return done.returncode, [line.partition(" - ")[2] for line in done.stdout.splitlines() if line.startswith("not ok")]
+        rows = [line for line in done.stdout.splitlines() if line.startswith(("ok", "not ok"))]
+        return done.returncode, [row.partition(" - ")[2] for row in rows if row.startswith("not ok")], len(rows)
 
     def found(self, target):
         return self.root / "fuzz/found" / target
@@ -80,9 +81,9 @@ class Copy:
         for name in filter(str.isdigit, os.listdir("/proc")):
             try:
                 with open(f"/proc/{name}/cmdline", "rb") as file:
-                    words = file.read().replace(b"\0", b" ").decode(errors="replace")
+                    words = file.read().decode(errors="replace").split("\0")
             except OSError:
                 continue
-            if str(self.root) in words and int(name) not in (os.getpid(), os.getppid()):
-                alive.append(f"{name} {words[:100]}")
+            if any(word.startswith(f"{self.root}/") for word in words):
+                alive.append(f"{name} {' '.join(words)[:100]}")
         return alive

@@ -69,7 +69,7 @@ def note_of(path):
 def without_seeds_that_show_it(copy, target):
     """So that the engine itself has to find it. Returns the seeds taken away."""
     seeds = copy.root / "fuzz/seeds" / target
-    _, failing = copy.replay(target, seeds)
+    _, failing, _ = copy.replay(target, seeds)
     data = [(seeds / name).read_bytes() for name in failing]
     for name in failing:
         (seeds / name).unlink()
@@ -100,7 +100,7 @@ def libfuzzer_rows(copy, shown):
                            capture_output=True, text=True)
     yield "triage: what the note says to run fails as it says", [] if note["line"] in again.stderr else [again.stderr]
     yield "replay: red as long as the fault is there, and notes are no inputs", same(
-        copy.replay("table", copy.found("table")), (1, [path.name]))
+        copy.replay("table", copy.found("table")), (1, [path.name], 1))
     forget(copy, "table")
     corpus = copy.root / "build/fuzz/corpus/table"
     corpus.mkdir(parents=True, exist_ok=True)
@@ -213,7 +213,8 @@ def planted_rows(copy):
     yield from afl_rows(copy, found.name)
     copy.restore()
     (copy.found("table") / "x.bin").write_bytes(data)
-    yield "replay: green once the fault is gone", same(copy.replay("table", copy.found("table")), (0, []))
+    (copy.found("table") / "x.toml").write_text("a note")
+    yield "replay: green once the fault is gone", same(copy.replay("table", copy.found("table")), (0, [], 1))
 
 
 def ended_rows(copy):
