@@ -76,8 +76,8 @@ enum { STEPS = sizeof steps / sizeof steps[0] };
 
 /* What a step that failed may have left: nothing in the plugin, no pin, no use. */
 static int is_clean(int step) {
-  const int has_one = step >= 8 && step <= 11; /* allocated, and not drained yet */
-  if (atomic_load(&puppet.live_allocations) != has_one) return 0;
+  const uint64_t has_one = step >= 8 && step <= 11; /* allocated, and not drained yet */
+  if ((uint64_t)atomic_load(&puppet.live_allocations) != has_one) return 0;
   if (nx_puppet_calls(NX_IN_OPEN) != nx_puppet_calls(NX_IN_RELEASE) + (step > 3)) return 0;
   nxmem_binding_info info;
   if (step > 4 && (nxmem_binding_get_info(b, &info, NULL) != NXMEM_OK || info.uses != has_one)) return 0;
