@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """How fast is each fuzz target, as a share of one that does nothing?
 
-Both run under libFuzzer with AddressSanitizer and UndefinedBehaviorSanitizer, in turns, a slice each, from the target's
-seeds; what counts is processor time for an input, so that other work on the machine does not. With --profile the share
-of each layer, by samples of `perf`. The core with its contracts compiled in, `core (contract)`, is measured by itself.
+Both run under libFuzzer with AddressSanitizer and UndefinedBehaviorSanitizer, in turns, from the same corpus; what counts
+is processor time for an input, so that other work on the machine counts as little as it can, and of several turns the
+median. With --profile the share of each layer, by samples of `perf`. The core with its contracts compiled in,
+`core (contract)`, is measured by itself.
 
 Last line: "throughput: table P %, ..." or what missed its bar. Exit code: 0 fine, 1 a bar was missed, 2 usage, 3 could
 not run.
@@ -15,17 +16,19 @@ import os
 import pathlib
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
 
+from campaign.places import most_bytes
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 CONTRACT = "core (contract)"
 RATES = {CONTRACT: 20000}  # inputs in a second of processor time
-SLICE = 100_000
 BARS = {"table": 15.0, "negotiate": 15.0, "status": 15.0, "lifecycle": 2.0}  # per cent
-OPTIONS = ["-entropic=0", "-print_funcs=0"]  # these, and the most bytes of an input, as campaigns give them
-MOST = {"lifecycle": 400, "deferred": 400, "load": 400, "table": 340, "status": 340}
+SHOWN = ("vmm",)  # without one
+OPTIONS = ["-entropic=0", "-print_funcs=0"]  # as campaigns give them
 LAYERS = (  # the first that fits the symbol or its library
     ("engine", r"^fuzzer::|^fuzz_mutate|^fuzz_cross|sanitizer_cov|^LLVMFuzzer"),
     ("sanitizer", r"asan|ubsan|^__sanitizer|sanitizer::|lsan|interceptor"),
@@ -40,7 +43,7 @@ def prepare(binary, target, folder, seconds):
     shutil.rmtree(corpus, ignore_errors=True)
     corpus.mkdir()
     seeds = [str(p) for p in (ROOT / "fuzz/seeds" / target, ROOT / "fuzz/corpus" / target) if p.is_dir()]
-    launch([str(binary), f"-max_total_time={seconds}", f"-max_len={MOST.get(target, 1040)}", *OPTIONS, str(corpus), *seeds],
+    launch([str(binary), f"-max_total_time={seconds}", f"-max_len={most_bytes(target)}", *OPTIONS, str(corpus), *seeds],
            folder)
     listed = [p for folder_ in (corpus, *map(pathlib.Path, seeds)) for p in sorted(folder_.iterdir()) if p.stat().st_size]
     (folder / "inputs").write_text(",".join(map(str, listed)))
@@ -48,8 +51,8 @@ def prepare(binary, target, folder, seconds):
 
 
 def launch(command, folder):
-    """Returns inputs and processor seconds."""
-    environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=0:quarantine_size_mb=16:malloc_context_size=2")
+    """Returns inputs and processor seconds. How a target keeps what is freed, mains/libfuzzer_main.c says."""
+    environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=0")
     with open(folder / "log", "wb") as log:
         process = subprocess.Popen([*command, f"-artifact_prefix={folder}/"], stdout=log, stderr=log, env=environment)
         _, status, usage = os.wait4(process.pid, 0)
@@ -61,38 +64,51 @@ def launch(command, folder):
     return int(done[1]), usage.ru_utime + usage.ru_stime
 
 
-def run(binary, target, inputs, folder, arguments, seed, wrap=()):
-    """One slice, without its beginning: what the engine does to read its inputs. Nothing is written to the disk."""
-    command = [str(binary), f"-seed={seed}", *OPTIONS, f"-max_len={MOST.get(target, 1040)}", *arguments.option,
-               f"-seed_inputs=@{inputs}"]
+def command_of(binary, target, inputs, arguments, seed):
+    """Nothing is written to the disk."""
+    return [str(binary), f"-seed={seed}", *OPTIONS, f"-max_len={most_bytes(target)}", *arguments.option,
+            f"-seed_inputs=@{inputs}"]
+
+
+def run(command, folder, inputs):
+    """Seconds of processor time for one of so many inputs; what the engine does before the first of them is taken off."""
     first_count, first_seconds = launch([*command, "-runs=1"], folder)
-    count, seconds = launch([*wrap, *command, f"-max_total_time={arguments.seconds}"], folder)
-    return count - first_count, seconds - first_seconds
+    count, seconds = launch([*command, f"-runs={first_count + inputs}"], folder)
+    return (seconds - first_seconds) / (count - first_count)
+
+
+def some_inputs(command, folder, seconds):
+    """How many take that long, roughly."""
+    count, spent = 2000, 0.0
+    while spent < 0.2 * seconds:
+        count *= 4
+        spent = count * max(run(command, folder, count), 1e-7)
+    return int(count * seconds / spent)
 
 
 def share(binaries, target, arguments, folder):
-    totals = {"empty": [0, 0.0], target: [0, 0.0]}
     inputs = prepare(binaries / f"fuzz_{target}", target, folder, arguments.warm)
+    commands = {name: command_of(binaries / f"fuzz_{name}", target, inputs, arguments, 1) for name in ("empty", target)}
+    many = {name: some_inputs(command, folder, arguments.seconds) for name, command in commands.items()}
+    spent = {name: [] for name in commands}
     for turn in range(arguments.rounds):
-        for name in totals:
-            count, seconds = run(binaries / f"fuzz_{name}", target, inputs, folder, arguments, turn + 1)
-            totals[name][0] += count
-            totals[name][1] += seconds
-            print(f"  {name}: {count / seconds:,.0f} inputs in a second of processor time", file=sys.stderr)
-    rates = {name: count / seconds for name, (count, seconds) in totals.items()}
-    return rates[target], rates["empty"]
+        for name in commands:
+            command = command_of(binaries / f"fuzz_{name}", target, inputs, arguments, turn + 1)
+            spent[name].append(run(command, folder, many[name]))
+        print(f"  turn {turn + 1} of {arguments.rounds}: {target} {1e6 * spent[target][-1]:.2f} us, "
+              f"empty {1e6 * spent['empty'][-1]:.2f} us", file=sys.stderr, flush=True)
+    percent = statistics.median(100 * e / t for e, t in zip(spent["empty"], spent[target]))
+    return {"inputs_per_cpu_second": 1 / statistics.median(spent[target]),
+            "empty": 1 / statistics.median(spent["empty"]), "percent": percent}
 
 
-def contract(arguments, folder):
-    """Inputs in a second of processor time of the core with its contracts compiled in. A slice is so many inputs, not so
-    many seconds: on a busy machine those would go by with reading the corpus."""
-    count, seconds = 0, 0.0
+def rate_with_contracts(arguments, folder):
+    """Inputs in a second of processor time of the core with its contracts compiled in."""
     inputs = prepare(arguments.contract, "core", folder, arguments.warm)
-    slices = argparse.Namespace(**{**vars(arguments), "seconds": 3600, "option": [*arguments.option, f"-runs={SLICE}"]})
-    for turn in range(arguments.rounds):
-        more, longer = run(arguments.contract, "core", inputs, folder, slices, turn + 1)
-        count, seconds = count + more, seconds + longer
-    return count / seconds
+    command = command_of(arguments.contract, "core", inputs, arguments, 1)
+    many = some_inputs(command, folder, arguments.seconds)
+    return 1 / statistics.median(run(command_of(arguments.contract, "core", inputs, arguments, turn + 1), folder, many)
+                                 for turn in range(arguments.rounds))
 
 
 def layer_of(symbol):
@@ -104,8 +120,8 @@ def layer_of(symbol):
 
 def profile(binaries, target, arguments, folder):
     data = folder / "perf.data"
-    run(binaries / f"fuzz_{target}", target, folder / "inputs", folder, arguments, 1,
-        ["perf", "record", "-q", "-o", str(data)])
+    command = command_of(binaries / f"fuzz_{target}", target, folder / "inputs", arguments, 1)
+    launch(["perf", "record", "-q", "-o", str(data), *command, f"-max_total_time={3 * arguments.seconds}"], folder)
     report = subprocess.run(["perf", "report", "-i", str(data), "--stdio", "--no-children", "-g", "none", "-F",
                              "overhead,dso,symbol"], capture_output=True, text=True, check=True).stdout
     layers, top = collections.Counter(), []
@@ -125,19 +141,21 @@ def profile(binaries, target, arguments, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("targets", nargs="*", default=[*BARS, *RATES], help="default: those that have a bar")
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/libfuzzer", help="a libFuzzer build folder")
+    parser.add_argument("targets", nargs="*", help=f"default: those that have a bar, and {', '.join(SHOWN)}")
     parser.add_argument("--contract", type=pathlib.Path, default=ROOT / "build/contract/contract_fuzz",
                         help="as fuzz/contract/build.sh --fuzzer builds it")
-    parser.add_argument("--seconds", type=int, default=5, help="of a slice")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/libfuzzer", help="a libFuzzer build folder")
+    parser.add_argument("--seconds", type=int, default=2, help="of a turn, of processor time")
     parser.add_argument("--warm", type=int, default=20, help="seconds of a campaign before them, for a corpus")
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=5, help="turns (default 5)")
     parser.add_argument("--option", action="append", default=[], help="of libFuzzer, for both")
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--top", type=int, default=15, help="lines of a profile")
     parser.add_argument("--json", type=pathlib.Path)
     arguments = parser.parse_args()
     binaries = arguments.build / "bin"
+    if not arguments.targets:
+        arguments.targets = [*BARS, *RATES, *(t for t in SHOWN if (binaries / f"fuzz_{t}").exists())]
     if CONTRACT in arguments.targets and not arguments.contract.exists():
         print(f"throughput: no {arguments.contract}: fuzz/contract/build.sh --root . --out build/contract --fuzzer",
               file=sys.stderr)
@@ -153,26 +171,27 @@ def main():
         folder = pathlib.Path(name)
         for target in arguments.targets:
             if target in RATES:
-                rate = contract(arguments, folder)
+                rate = rate_with_contracts(arguments, folder)
                 rows[target] = {"inputs_per_cpu_second": rate}
                 print(f"{target}: {rate:,.0f} inputs in a second of processor time", flush=True)
                 if rate < RATES[target]:
                     misses.append(f"{target} {rate:,.0f}/s of {RATES[target]:,}/s")
                 continue
-            rate, empty = share(binaries, target, arguments, folder)
-            percent = 100 * rate / empty
-            rows[target] = {"inputs_per_cpu_second": rate, "empty": empty, "percent": percent}
-            print(f"{target}: {rate:,.0f} inputs in a second of processor time, empty {empty:,.0f}: {percent:.2f} %",
-                  flush=True)
+            row = rows[target] = share(binaries, target, arguments, folder)
+            percent = row["percent"]
+            print(f"{target}: {row['inputs_per_cpu_second']:,.0f} inputs in a second of processor time, empty "
+                  f"{row['empty']:,.0f}: {percent:.2f} %", flush=True)
             if percent < BARS.get(target, 0):
                 misses.append(f"{target} {percent:.2f} % of {BARS[target]} %")
             if arguments.profile:
-                rows[target]["layers"] = profile(binaries, target, arguments, folder)
+                row["layers"] = profile(binaries, target, arguments, folder)
     if arguments.json:
         arguments.json.write_text(json.dumps(rows, indent=2) + "\n")
-    print("throughput: " + ("missed: " + ", ".join(misses) if misses else
-                            ", ".join(f"{t} {row['percent']:.2f} %" if "percent" in row else
-                                      f"{t} {row['inputs_per_cpu_second']:,.0f}/s" for t, row in rows.items())))
+    if misses:
+        print("throughput: missed: " + ", ".join(misses))
+    else:
+        print("throughput: " + ", ".join(f"{t} {row['percent']:.2f} %" if "percent" in row else
+                                         f"{t} {row['inputs_per_cpu_second']:,.0f}/s" for t, row in rows.items()))
     return 1 if misses else 0
 
 

@@ -23,7 +23,7 @@ const fuzz_shape fuzz_target_shape = {head, NULL, edges};
 #endif
 #ifdef FUZZ_TARGET_status
 static const uint8_t head[] = {4, 4, 2, 0};
-static const uint16_t edges[] = {0, 1, 4, 8, 252, 255, 256, 511, 512, 0xFFFF};
+static const uint16_t edges[] = {0, 1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 252, 255, 256, 0xFFFF};
 const fuzz_shape fuzz_target_shape = {head, NULL, edges};
 #endif
 #ifdef FUZZ_TARGET_strings

@@ -59,28 +59,30 @@ int ref_is_control(uint32_t code_point) {
   return (code_point & ~0x9Fu) == 0 || code_point == 0x7F || ref_turns(code_point);
 }
 
-void ref_text_read(ref_text *text, const uint8_t *bytes, uint32_t length) {
+void ref_text_read(ref_text *text, const uint8_t *bytes, uint32_t length, uint32_t from) {
   text->bytes = bytes;
   text->length = length;
-  for (uint32_t at = 0; at < length; at++)
+  for (uint32_t at = from; at < length; at++)
     text->steps[at] = (uint8_t)ref_decode(bytes + at, length - at, &text->points[at]);
 }
 
-int ref_is_message_cut(const ref_text *text, uint32_t cut) {
+int ref_is_message_cut(const uint8_t *text, uint32_t length, uint32_t cut) {
+  uint32_t ended = 0;
+  while (ended < length && ended < 256 && text[ended] != 0) ended++;
+  if (ended <= 255) return cut == ended;
   uint32_t at = 0;
   int well_formed = 1;
   int is_boundary = cut == 0;
-  while (at < text->length && text->bytes[at] != 0) {
-    const uint32_t step = text->steps[at];
+  for (;;) {
+    uint32_t code_point;
+    const uint32_t step = ref_decode(text + at, length - at, &code_point);
     const uint32_t next = at + (step == 0 ? 1 : step);
     if (step == 0) well_formed = 0;
     if (next > 255) break;
     at = next;
     is_boundary |= at == cut;
   }
-  const int whole = at == text->length || text->bytes[at] == 0;
-  if (whole || well_formed) return cut == at;
-  return is_boundary && cut >= 252;
+  return well_formed ? cut == at : is_boundary && cut >= 252;
 }
 
 /* What stands for a character, or for one byte that is none. Returns how many bytes the piece has. */
@@ -125,9 +127,9 @@ uint32_t ref_show(const uint8_t *bytes, uint32_t length, uint8_t *out, uint32_t 
   return written;
 }
 
-void ref_show_all(const ref_text *text, ref_shown *out) {
+void ref_show_all(const ref_text *text, uint32_t from, ref_shown *out) {
   out->length = 0;
-  for (uint32_t at = 0; at < text->length;) {
+  for (uint32_t at = from; at < text->length;) {
     uint8_t piece[6];
     const uint32_t step = text->steps[at];
     const uint32_t size = piece_of(text->bytes + at, step, text->points[at], piece);
@@ -176,9 +178,9 @@ static uint32_t accounted(const ref_text *text, uint32_t at, const uint8_t *show
   return shown_point == text->points[at] ? length : 0;
 }
 
-int ref_shows_all(const ref_text *text, const uint8_t *shown, uint32_t shown_length) {
+int ref_shows_all(const ref_text *text, uint32_t from, const uint8_t *shown, uint32_t shown_length) {
   uint32_t shown_at = 0;
-  for (uint32_t at = 0; at < text->length;) {
+  for (uint32_t at = from; at < text->length;) {
     uint32_t used;
     const uint32_t step = accounted(text, at, shown + shown_at, shown_length - shown_at, &used);
     if (step == 0) return 0;

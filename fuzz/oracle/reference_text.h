@@ -16,8 +16,8 @@ uint32_t ref_decode(const uint8_t *bytes, uint32_t available, uint32_t *code_poi
 
 int ref_is_control(uint32_t code_point);
 
-/* A text decoded once, at every position with all that is left of it: most of what is asked about it is asked often. */
-enum { REF_TEXT_MAX = 320 };
+/* A text decoded once, at every position with all that is left of it: what is asked about it is asked more than once. */
+enum { REF_TEXT_MAX = 270 };
 typedef struct ref_text {
   const uint8_t *bytes;
   uint32_t length;
@@ -25,8 +25,8 @@ typedef struct ref_text {
   uint32_t points[REF_TEXT_MAX]; /* where that is not 0 */
 } ref_text;
 
-/* `length` is at most REF_TEXT_MAX; the bytes stay the caller's and must stay. */
-void ref_text_read(ref_text *text, const uint8_t *bytes, uint32_t length);
+/* Decoded from `from` on. `length` is at most REF_TEXT_MAX; the bytes stay the caller's and must stay. */
+void ref_text_read(ref_text *text, const uint8_t *bytes, uint32_t length, uint32_t from);
 
 /*
  * 1 where `cut` bytes may be a message built from this text: all up to the first NUL where that fits 255. Beyond, the
@@ -35,12 +35,12 @@ void ref_text_read(ref_text *text, const uint8_t *bytes, uint32_t length);
  * last
  * character's reach (252 to 255), as long as no well-formed character is split.
  */
-int ref_is_message_cut(const ref_text *text, uint32_t cut);
+int ref_is_message_cut(const uint8_t *text, uint32_t length, uint32_t cut);
 
 /* The text as it must be shown, whole pieces only; returns the bytes before the NUL. `out` holds `capacity` bytes. */
 uint32_t ref_show(const uint8_t *bytes, uint32_t length, uint8_t *out, uint32_t capacity);
 
-/* The text as it must be shown where there is room for all of it, and what of it a smaller room holds. */
+/* The text from there on as it must be shown where there is room for all of it, and what of it a smaller room holds. */
 enum { REF_SHOWN_MAX = 4 * REF_TEXT_MAX };
 typedef struct ref_shown {
   uint32_t length;
@@ -48,13 +48,13 @@ typedef struct ref_shown {
   uint32_t
       fits[REF_SHOWN_MAX + 1]; /* fits[n]: how many bytes, in whole pieces, of a room for n and a NUL; n <= length */
 } ref_shown;
-void ref_show_all(const ref_text *text, ref_shown *out);
+void ref_show_all(const ref_text *text, uint32_t from, ref_shown *out);
 
 /*
  * 1 where `shown`, read backwards into bytes, accounts for every byte of the text in order, and nothing in it steers a
  * terminal.
  */
-int ref_shows_all(const ref_text *text, const uint8_t *shown, uint32_t shown_length);
+int ref_shows_all(const ref_text *text, uint32_t from, const uint8_t *shown, uint32_t shown_length);
 
 /* 1 where the bytes are well-formed and none of them steers a terminal. */
 int ref_is_printable(const uint8_t *bytes, uint32_t length);

@@ -24,7 +24,9 @@ def edges(target):
     if target in ("table", "fetch", "negotiate", "core"):
         ends = {offset for record in TABLES for offset in RECORDS[record][1].values()} | {RECORDS[r][0] for r in TABLES}
         return sorted(ends | {120})
-    return [0, 1, 4, 8, 252, 255, 256, 511, 512] if target in ("status", "strings") else [0, 8, 16, 40, 56, 64, 4096]
+    if target == "status":  # few are long: what a text costs is its length
+        return [0, 1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 252, 255, 256]
+    return [0, 1, 4, 8, 252, 255, 256, 511, 512] if target == "strings" else [0, 8, 16, 40, 56, 64, 4096]
 
 
 def block(values, end):

@@ -58,8 +58,16 @@ void *fuzz_exact_canary(size_t bytes);
  * call needs a number of its own for each of its blocks. At most FUZZ_KEPT_BYTES; never freed; NULL for 0.
  */
 enum { FUZZ_KEPT = 6, FUZZ_KEPT_BYTES = 1536 };
-void *fuzz_kept(unsigned int number, const void *from, size_t bytes);
+void *fuzz_kept(unsigned int number, const void *from, size_t bytes); /* from NULL: as it was left */
 void *fuzz_kept_canary(unsigned int number, size_t bytes);
+
+/*
+ * 1 where what a block's end is overstepped by is seen: AddressSanitizer is there, and a copy before the guard page would
+ * only be a second one.
+ */
+#ifndef FUZZ_EXACT_IS_SEEN
+#define FUZZ_EXACT_IS_SEEN 0
+#endif
 
 /*
  * A copy whose last byte is the last before an unreadable page. At most FUZZ_GUARDED_MAX bytes; valid until the next
@@ -70,6 +78,9 @@ void *fuzz_at_guard(const void *from, size_t bytes);
 
 /* The first address of that unreadable page; a multiple of 8. */
 uintptr_t fuzz_unreadable(void);
+
+/* Makes all bytes the canary. */
+void fuzz_fill(void *block, size_t bytes);
 
 /* 1 where all bytes still are the canary. */
 int fuzz_untouched(const void *block, size_t bytes);
