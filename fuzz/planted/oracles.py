@@ -5,16 +5,22 @@ import re
 
 FOLDERS = ("targets", "targets/core", "oracle", "life", "vmm", "support")
 # name -> which argument is the oracle, which one what it says; one that is a literal is known here, the others are their caller's.
-CALLS = re.compile(r"\b(fuzz_fail|fuzz_same_verdict|fuzz_same_bytes|fuzz_same_number|life_fail|life_expect|life_same_result|same)\(")
+CALLS = re.compile(r"\b(fuzz_fail|fuzz_same_verdict|fuzz_same_bytes|fuzz_same_number|life_fail|life_expect|life_same_result|same|vm_fail|vm_expect|vm_same)\(")
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
 # What can only speak where something before it is silent by a mistake of its own.
 BEHIND_ANOTHER = {
     "ORACLE show: a byte was dropped though the room sufficed, or what is shown is not printable":
         "the same bytes were equal to the reference's: speaks where that errs too",
+    "ORACLE response in its room: ": "the whole answer was equal to the reference's",
+    "ORACLE life: close at the end": "life_close() judges the same result first",
+    "ORACLE life: load at the end": "life_load() judges the same result first",
+    "ORACLE life: unload at the end": "life_unload() judges the same result first",
+    "ORACLE life: memory is lost": "libFuzzer's own look for leaks comes first",
     "ORACLE path: the message is not printable": "the line was put together by what `error` compares byte by byte",
     "ORACLE path: the advice is cut": "the line was put together by what `error` compares byte by byte",
 }
-ONE_ORACLE = {"life_fail": "life", "life_expect": "life", "life_same_result": "life", "same": "life"}
+ONE_ORACLE = {"life_fail": "life", "life_expect": "life", "life_same_result": "life", "same": "life",
+              "vm_fail": "vmm", "vm_expect": "vmm", "vm_same": "vmm"}
 
 
 def arguments_of(text, start):
@@ -40,7 +46,7 @@ def arguments_of(text, start):
 
 def literal(text):
     found = LITERAL.match(text)
-    return found.group(1) if found else None
+    return found.group(1).replace('\\"', '"') if found else None
 
 
 def sites(root):
