@@ -391,7 +391,8 @@ typedef struct nxmem_kept {
 /*
  * What is quarantined of a mechanism, in no order: from number `first` on. It blocks removal, unless the mechanism is TERMINATED.
  *
- * total_out  How many there are; may be NULL.
+ * total_out  How many can be listed; may be NULL. An answer that was refused, before it was anybody's, has no record here: it is counted in
+ *            nxmem_holdings.quarantined, and nxmem_host_quarantine() lists it.
  *
  * [any-thread] [re-entrant]
  */

@@ -73,8 +73,10 @@ nxmem_result nx_owned_claim(const nxmem_bound *bound, const char *verb, nx_owned
   return r == NXMEM_OK ? r : refuse_claim(r, bound, verb, error);
 }
 
+/* Nobody looks at anything else behind it: whose it is, the record's word says. */
 static void show(nx_side *side, uint64_t id, nxmem_slot_state state) {
-  atomic_store(&side->word, nxmem_word_make(nxmem_handle_generation(id), 0u, (uint32_t)state));
+  const uint64_t word = nxmem_word_make(nxmem_handle_generation(id), 0u, (uint32_t)state);
+  atomic_store_explicit(&side->word, word, memory_order_release);
 }
 
 /* ---- Settling ---------------------------------------------------------------------------------------------------- */
