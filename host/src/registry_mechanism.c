@@ -206,17 +206,23 @@ static nxmem_result refuse_removal(nxmem_verdict v, const nxmem_holdings *held, 
                     "remove mechanism: found %" PRIu64 " %s, needed none", v.found, words[v.field]);
 }
 
-/* Backwards; 0 where one could not be closed: it stays, and those before it. */
+/* A close that backs out opens the gate again: not that of one that was lost meanwhile. The loss turns the lifecycle before it shuts. */
+static nxmem_result close_part(nx_mechanism *m, uint64_t allocator, nxmem_error *error) {
+  if (nx_lifecycle(m) == NXMEM_LIFECYCLE_TERMINATED) {
+    if (nx_lost_bury(allocator)) return NXMEM_OK;
+    return nx_fail(error, NXMEM_ERR_BUSY, "remove mechanism: prefixes are left");
+  }
+  const nxmem_result r = nxmem_allocator_close((nxmem_allocator){allocator}, 0, error); /* M3 */
+  if (r != NXMEM_OK && nx_lifecycle(m) > NXMEM_LIFECYCLE_RETIRED) (void)nx_lost_shut(allocator);
+  return r;
+}
+
+/* Backwards. Where one could not be closed it stays, and those before it. */
 static nxmem_result close_parts(nx_mechanism *m, nxmem_error *error) {
   for (uint32_t i = atomic_load_explicit(&m->parts, memory_order_relaxed); i > 0; i--) {
     const uint64_t allocator = atomic_load(&m->allocators[i - 1u]);
-    if (allocator == 0) continue;
-    if (nx_lifecycle(m) != NXMEM_LIFECYCLE_TERMINATED) {
-      const nxmem_result r = nxmem_allocator_close((nxmem_allocator){allocator}, 0, error); /* M3 */
-      if (r != NXMEM_OK) return r;
-    } else if (!nx_lost_bury(allocator)) {
-      return nx_fail(error, NXMEM_ERR_BUSY, "remove mechanism: prefixes are left");
-    }
+    const nxmem_result r = allocator == 0 ? NXMEM_OK : close_part(m, allocator, error);
+    if (r != NXMEM_OK) return r;
     atomic_store(&m->allocators[i - 1u], 0);
   }
   return NXMEM_OK;

@@ -10,7 +10,7 @@
  * host/src/registry_mechanism.c  show                        R1 register: ACTIVE, for all to find
  *                                nxmem_mechanism_remove      M1 claim
  *                                remove_claimed              M2 count what pins it
- *                                close_parts                 M3 the allocator's release
+ *                                close_part                  M3 the allocator's release
  *                                take_out                    M4 give up the pin of its context
  * host/src/registry_end.c        nxmem_mechanism_retire, lose  T1 end (the lifecycle turns terminal), T2 drop (one compare-and-swap from what ended)
  * host/src/registry_bind.c       nxmem_bind_mechanism        B1 pin, B2 look
