@@ -24,10 +24,12 @@ typedef struct subcommand {
 } subcommand;
 
 static char inspect_name[] = "nxmem inspect", run_name[] = "nxmem run";
-static char conform_name[] = "nxmem conform";
+static char conform_name[] = "nxmem conform", status_name[] = "nxmem status";
 
-static const subcommand SUBCOMMANDS[] = {
-    {"inspect", inspect_name, nx_inspect}, {"run", run_name, nx_run}, {"conform", conform_name, nx_conform}};
+static const subcommand SUBCOMMANDS[] = {{"inspect", inspect_name, nx_inspect},
+                                         {"run", run_name, nx_run},
+                                         {"conform", conform_name, nx_conform},
+                                         {"status", status_name, nx_status}};
 
 enum { SUBCOMMAND_COUNT = sizeof SUBCOMMANDS / sizeof SUBCOMMANDS[0] };
 
@@ -35,7 +37,8 @@ static const char DOC[] =
     "Look at memory plugins without running them, and drive them from behind a boundary.\n\n"
     "  inspect FILE   what a plugin file holds; none of its code runs\n"
     "  run FILE       load it, judge it, exercise it, unload it, show every step\n"
-    "  conform FILE   try every rule of the contract on it, in child processes\n\n"
+    "  conform FILE   try every rule of the contract on it, in child processes\n"
+    "  status FILE    run a scenario of several mechanisms, show who uses how much\n\n"
     "'nxmem SUBCOMMAND --help' shows what each one takes.\v" NX_EXIT_CODES_HELP;
 
 typedef struct choice {

@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""nxmem status: scenarios, what comes of each step, and the books of their end. Prints TAP."""
+import json
+
+from harness import equal, main, nxmem, plugin, write
+
+KIB = 1024
+
+
+def axes(n):
+    return {"charged": n, "physical": n, "mapped": n}
+
+
+def scenario(*steps, budget=64 * KIB, limit=96 * KIB):
+    return {"plugins": {"minimal": plugin("minimal")},
+            "authorities": {"one": {"tier": "host", "budget": axes(budget)}, "two": {"tier": "host"}},
+            "limits": {"host": axes(limit)},
+            "mechanisms": {"a": {"plugin": "minimal", "mechanism": "minimal", "authority": "one"},
+                           "b": {"plugin": "minimal", "mechanism": "minimal", "authority": "two"}},
+            "steps": list(steps)}
+
+
+def allocate(name, mechanism, kib, **more):
+    return {"do": "allocate", "mechanism": mechanism, "name": name, "bytes": kib * KIB, **more}
+
+
+def run(document, *flags):
+    path = write("scenario.json", json.dumps(document).encode() if isinstance(document, dict) else document)
+    return nxmem("status", *flags, path)
+
+
+def report(document):
+    done = run(document, "--json")
+    return done.returncode, json.loads(done.stdout)
+
+
+def row(rows, name):
+    return next(r for r in rows["rows"] if r["name"] == name)
+
+
+def steps(rows, count):
+    return [r["verdict"] for r in rows["rows"][:count]]
+
+
+def figures_add_up(rows):
+    for axis in ("charged", "physical", "mapped"):
+        parts = sum(row(rows, f"authority {name}")["used"][axis] for name in ("one", "two"))
+        equal(row(rows, "tier host")["used"][axis], parts)
+    equal(rows["bugs"], 0)
+
+
+def quota_is_refused():
+    code, rows = report(scenario(allocate("x", "a", 40), allocate("y", "a", 40), allocate("z", "b", 60)))
+    equal(code, 1)
+    equal(steps(rows, 3), ["ok", "refused", "refused"])
+    equal(rows["rows"][1]["error"]["found"], 40 * KIB)
+    equal(rows["rows"][1]["error"]["needed"], 24 * KIB)
+    equal(rows["rows"][2]["error"]["needed"], 56 * KIB)
+    equal(row(rows, "authority one")["used"]["charged"], 40 * KIB)
+    equal(row(rows, "authority two")["used"]["charged"], 0)
+    equal(row(rows, "authority one")["bar"], "#############.......")  # 12.5 of 20
+    equal(rows["refusals"], 2)
+    figures_add_up(rows)
+
+
+def refusal_is_expected():
+    code, rows = report(scenario(allocate("x", "a", 65, expect="over-limit"), allocate("y", "a", 1, expect="ok")))
+    equal(code, 0)
+    equal(steps(rows, 2), ["note", "ok"])
+
+
+def other_outcome_than_expected():
+    code, rows = report(scenario(allocate("x", "a", 1, expect="over-limit")))
+    equal(code, 1)
+    equal(steps(rows, 1), ["warning"])
+
+
+def device_is_lost():
+    lost = [allocate("x", "a", 16), allocate("y", "b", 8), {"do": "lose", "mechanism": "a"},
+            {"do": "release", "name": "x", "expect": "device-lost"}, {"do": "release", "name": "y"}]
+    code, rows = report(scenario(*lost))
+    equal(code, 0)
+    equal(row(rows, "mechanism a")["lifecycle"], "device-lost")
+    equal(row(rows, "mechanism a")["quarantined"]["charged"], 16 * KIB)
+    equal(row(rows, "authority one")["bar"], "xxxxx...............")
+    equal(row(rows, "authority two")["used"]["charged"], 0)
+    figures_add_up(rows)
+    code, rows = report(scenario(*lost, {"do": "confirm", "mechanism": "a"}, {"do": "remove", "mechanism": "a"}))
+    equal(code, 0)
+    equal(row(rows, "mechanism a")["lifecycle"], "removed")
+    equal(row(rows, "authority one")["used"]["charged"], 0)
+
+
+def slice_is_set_aside():
+    code, rows = report(scenario({"do": "delegate", "authority": "one", "bytes": axes(60 * KIB)},
+                                 allocate("x", "b", 37, expect="over-limit"), allocate("y", "b", 36),
+                                 {"do": "delegate", "authority": "one", "bytes": axes(1), "expect": "over-limit"}))
+    equal(code, 0)
+    equal(row(rows, "tier host")["set-aside"]["charged"], 96 * KIB)
+
+
+def limit_is_lowered():
+    code, rows = report(scenario(allocate("x", "a", 16), {"do": "limit", "tier": "host", "bytes": axes(8 * KIB)},
+                                 allocate("y", "b", 1, expect="over-limit"), {"do": "release", "name": "x"},
+                                 allocate("z", "b", 1)))
+    equal(code, 0)
+    figures_add_up(rows)
+
+
+def shows_a_table():
+    done = run(scenario(allocate("x", "a", 40)))
+    equal(done.returncode, 0)
+    for word in (b"authority one", b"#############.......", b"tier host", b"mechanism a"):
+        assert word in done.stdout, done.stdout
+
+
+def broken(document):
+    def run_it():
+        equal(run(document).returncode, 3)
+    return run_it
+
+
+def changed(**parts):
+    return scenario() | parts
+
+
+def broken_scenarios():
+    return [("no such plugin", changed(plugins={"minimal": "/nowhere.so"})), ("no object", b"[]"), ("no JSON", b"{"),
+            ("bytes of a file", bytes(range(256))), ("a step that is unknown", scenario({"do": "fly"})),
+            ("a step that is a number", changed(steps=[7])), ("a tier that is unknown", changed(limits={"cloud": axes(1)})),
+            ("a limit below zero", changed(limits={"host": axes(-1)})), ("a limit of text", changed(limits={"host": "all"})),
+            ("an authority that is not named", changed(mechanisms={"a": {"plugin": "minimal", "mechanism": "minimal",
+                                                                        "authority": "none"}})),
+            ("a mechanism that there is not", changed(mechanisms={"a": {"plugin": "minimal", "mechanism": "none",
+                                                                       "authority": "one"}}))]
+
+
+ROWS = [("a quota is refused", quota_is_refused), ("a refusal that is expected", refusal_is_expected),
+        ("another outcome than expected", other_outcome_than_expected), ("a device is lost", device_is_lost),
+        ("a slice is set aside", slice_is_set_aside), ("a limit is lowered", limit_is_lowered),
+        ("a table", shows_a_table)]
+
+
+def make_rows():
+    return ROWS + [(f"broken: {name}", broken(document)) for name, document in broken_scenarios()]
+
+
+if __name__ == "__main__":
+    main(make_rows)
