@@ -6,11 +6,12 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 usage() {
   cat <<END
-usage: fuzz/contract/build.sh --root ROOT --out DIR [--fuzzer] [--only abi/src/X.c --base BASEDIR] [--jobs N]
+usage: fuzz/contract/build.sh --root ROOT --out DIR [--fuzzer | --quick] [--only abi/src/X.c --base BASEDIR] [--jobs N]
 
 Builds DIR/contract_replay, which runs the target \`core\` on given inputs and some made from them; see its --help.
 --root    the project whose core is translated
 --fuzzer  build DIR/contract_fuzz instead: the same target under libFuzzer
+--quick   compile the core without optimising it: for a few inputs
 --only    translate and compile this one file of ROOT; everything else is taken from BASEDIR, an earlier whole build
           of the same headers
 --jobs    compilers at a time (default 2)
@@ -19,11 +20,12 @@ END
 }
 die() { echo "build.sh: $1" >&2; exit "${2:-3}"; }
 
-root="" out="" only="" base="" jobs=2 fuzzer=0
+root="" out="" only="" base="" jobs=2 fuzzer=0 quick=0
 while (($#)); do
   case $1 in
     --help | -h) usage; exit 0 ;;
     --fuzzer) fuzzer=1; shift; continue ;;
+    --quick) quick=1; shift; continue ;;
     --root) root=${2-} ;;
     --out) out=${2-} ;;
     --only) only=${2-} ;;
@@ -40,6 +42,7 @@ command -v clang >/dev/null || die "clang is not installed (Debian: clang libcla
 mkdir -p "$out"
 
 sanitize=-fsanitize=address optimise=-O1
+((quick)) && optimise=-O0
 program=contract_replay
 if ((fuzzer)); then
   sanitize="-fsanitize=address,fuzzer-no-link -fno-sanitize-coverage=trace-cmp"

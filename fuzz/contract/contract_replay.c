@@ -22,12 +22,13 @@
 enum { FOUND_ONE = 1, USAGE = 2, COULD_NOT_RUN = 3, INPUT_MAX = 4096 };
 
 static const char usage[] =
-    "usage: contract_replay [--random N] [--seed S] [--topic NAME] [--save FILE] FILE|FOLDER...\n"
+    "usage: contract_replay [--random N] [--seed S] [--topic NAME] [--save FILE] [--fault N] FILE|FOLDER...\n"
     "\n"
     "Runs the calls of the inputs in the order given, then N made from them (0 by default) with seed S (1 by "
     "default).\n"
     "--topic  only inputs that call a function of abi/src/NAME.c\n"
     "--save   where an input is written whose first call violates the contract\n"
+    "--fault  which of the faults that planted.py put in happens (default 0, none)\n"
     "The first violation ends the run with the line\n"
     "  VIOLATION function=F clause=LABEL input=PATH#CALL|random:SEED:INDEX text=PREDICATE\n"
     "where a crash, or a finding of AddressSanitizer, is the clause \"crash\" of the function called.\n"
@@ -174,6 +175,8 @@ static int take_option(arguments *a, const char *option, const char *value) {
     a->random = number(value);
   } else if (strcmp(option, "--seed") == 0) {
     a->seed = number(value);
+  } else if (strcmp(option, "--fault") == 0) {
+    contract_fault = (int)number(value);
   } else if (strcmp(option, "--save") == 0) {
     save_path = value;
   } else if (strcmp(option, "--topic") == 0) {

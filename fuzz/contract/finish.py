@@ -5,9 +5,9 @@
 
 FUNCTIONS are those that this file defines, PUBLIC those of the core's headers, both separated by commas. Wrappers of
 static functions become static. Calls of a public function that another file defines go to that file's wrapper. No
-wrapper is instrumented, neither by a sanitizer nor for coverage: what it reads it has asked for first, its code is most
-of the file, and what is new is asked of the core, not of what checks it. And what a check would say is put together only
-where it fails: translated.h. Those of sampled.txt check some of their calls.
+wrapper is instrumented, neither by a sanitizer nor for coverage: what it reads it has asked for first, its code is
+most of the file, and what is new is asked of the core, not of what checks it. What a check would say is put together
+only where it fails: translated.h. Those of sampled.txt check some of their calls.
 
 WARNINGS gets the warnings in the translator's LOG, one a line: "FUNCTION: text", without the place, since lines move;
 and a line for each clause of a contract that no check of the wrapper names.
@@ -18,7 +18,8 @@ import sys
 
 WRAPPER = re.compile(r"[A-Za-z_][^;{}()=]*[ *]__gen_e_acsl_(\w+)\(")
 # The translator's own declarations of what translated.h defines.
-DECLARATION = re.compile(r"^(?:extern )?\s*__attribute__\(\(__FC_BUILTIN__\)\)[^;{}]*?\b__(?:e_acsl|gmpz)_\w+\s*\([^;]*;", re.M)
+DECLARATION = re.compile(
+    r"^(?:extern )?\s*__attribute__\(\(__FC_BUILTIN__\)\)[^;{}]*?\b__(?:e_acsl|gmpz)_\w+\s*\([^;]*;", re.M)
 NUMBER = re.compile(r"^struct __e_acsl_mpz_struct \{.*?^\};", re.M | re.S)
 # A check is a record, filled in field by field, and a call with a truth value.
 PIECE = re.compile(
@@ -75,7 +76,8 @@ def checks_rewritten(text):
 def sampled(text):
     """Before a wrapper of sampled.txt does anything, it asks whether this call is to be checked."""
     for name, size in SAMPLED.items():
-        takes = re.search(rf"CONTRACT_PLAIN (?P<type>[^;{{}}()=]*?)__gen_e_acsl_{name}\((?P<takes>[^)]*)\)\s*\{{\n", text)
+        takes = re.search(
+            rf"CONTRACT_PLAIN (?P<type>[^;{{}}()=]*?)__gen_e_acsl_{name}\((?P<takes>[^)]*)\)\s*\{{\n", text)
         if takes is None:
             continue
         names = ", ".join(re.search(r"(\w+)\s*$", one).group(1) for one in takes["takes"].split(","))

@@ -4,8 +4,8 @@
     planted.py [--root ROOT] [--only FUNCTION...] [--jobs N] [--json FILE] [--random N]
 
 The fault is planted into the function's first statement that matters: one bit of what its first `return` answers, or,
-where it returns nothing, its first assignment or call is dropped. The file is translated and compiled anew, everything
-else is built once.
+where it returns nothing, its first assignment or call is dropped. All faults are in one build, each behind its number:
+contract_replay --fault N makes one of them happen.
 One line a function: the clause that saw it, and of which function. The last line is
 "planted: S/N seen on the seeds alone, M more with N random inputs, U unseen".
 Exit code: 0 all seen on the seeds, 1 some not, 2 usage, 3 could not build or run.
@@ -25,7 +25,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 DEFINITION = re.compile(r"^((?:static +)?(?:inline +)?(\w+) +\**(\w+)\([^;{}]*\)) *\{([^\n]*\}$|.*?^\})", re.M | re.S)
 RETURN = re.compile(r"\breturn\s+([^;]+);")
 # Of a function that answers nothing: an assignment, or a call of another; not one behind a condition.
-STATEMENT = re.compile(r"^  (?:for \([^\n]*\) )?(?P<it>[\w\->.\[\]]+ = [^;]*;|\w+\([^;]*\);)", re.M)
+STATEMENT = re.compile(r"^ {1,2}(?:for \([^\n]*\) )?(?P<it>[\w\->.\[\]]+ [-+|&^]?= [^;]*;|\w+\([^;]*\);)", re.M)
 
 
 class CouldNotRun(Exception):
@@ -38,19 +38,19 @@ def functions(path):
     return [(m.group(3), m.group(2), m.start(4), m.end(4)) for m in DEFINITION.finditer(blanked)]
 
 
-def fault(body, result):
-    """The body with its fault; None where there is no place for one."""
+def fault(body, result, number):
+    """The body with its fault behind its number; None where there is no place for one."""
     if result == "void":
         place = STATEMENT.search(body)
-        return place and f"{body[:place.start('it')]};{body[place.end('it'):]}"
+        return place and f"{body[:place.start('it')]}if (contract_fault != {number}) {body[place.start('it'):]}"
     place = RETURN.search(body)
     if place is None:
         return None
-    answer = place.group(1)
+    answer, bit = place.group(1), f"(contract_fault == {number})"
     if result == "nxmem_verdict":
-        other = f"{{ nxmem_verdict other = {answer}; other.found ^= 1u; return other; }}"
+        other = f"{{ nxmem_verdict other = {answer}; other.found ^= (uint64_t){bit}; return other; }}"
     else:
-        other = f"return ({result})(({answer}) ^ 1);"
+        other = f"return ({result})(({answer}) ^ {bit});"
     return body[:place.start()] + other + body[place.end():]
 
 
@@ -59,31 +59,31 @@ def run(command):
     return done.returncode, done.stdout, done.stderr
 
 
-def plant(root, base, source, function, random):
-    """What saw the fault in the function: a line of contract_replay, and whether the seeds sufficed."""
-    name, result, start, end = function
-    with tempfile.TemporaryDirectory() as folder:
-        tree = pathlib.Path(folder) / "tree"
-        shutil.copytree(root / "abi", tree / "abi")
+def plant(root, tree, work):
+    """A copy of the project with a fault in each of the functions; its numbers begin with 1."""
+    shutil.copytree(root / "abi", tree / "abi")
+    (tree / "fuzz").symlink_to(root / "fuzz")
+    for source in {source for source, _ in work}:
         text = source.read_text()
-        damaged = fault(text[start:end], result)
-        if damaged is None:
-            raise CouldNotRun(f"{name}: no place for a fault")
-        (tree / source.relative_to(root)).write_text(text[:start] + damaged + text[end:])
-        # A static function of a header is in every file that includes it: one of them shows it.
-        compiled = source.relative_to(root) if source.suffix == ".c" else pathlib.Path("abi/src/identity.c")
-        code, _, words = run([HERE / "build.sh", "--root", tree, "--out", f"{folder}/out", "--only", compiled,
-                              "--base", base])
-        if code:
-            raise CouldNotRun(f"{name}: {words.strip()[-400:]}")
-        replay, seeds = f"{folder}/out/contract_replay", root / "fuzz" / "seeds" / "core"
-        code, found, words = run([replay, seeds])
-        if code == 0 and random:
-            _, found, words = run([replay, "--random", str(random), seeds])
-            return re.sub(r"input=\S+ ", "", found.strip()) if found.startswith("VIOLATION") else "", False
-        if code not in (0, 1):
-            raise CouldNotRun(f"{name}: contract_replay ended with {code}: {words.strip()[-400:]}")
-        return (found.strip().splitlines() or [""])[-1] if code else "", bool(code)
+        # From the last on, so that the places of those before stay.
+        of_file = [(number, function) for number, (where, function) in enumerate(work, 1) if where == source]
+        for number, (name, result, start, end) in reversed(of_file):
+            damaged = fault(text[start:end], result, number)
+            if damaged is None:
+                raise CouldNotRun(f"{name}: no place for a fault")
+            text = text[:start] + damaged + text[end:]
+        (tree / source.relative_to(root)).write_text("extern int contract_fault; " + text)  # no line moves
+
+
+def seen(replay, seeds, number, random):
+    """What saw a fault: a line of contract_replay, and whether the seeds sufficed."""
+    code, found, words = run([replay, "--fault", str(number), seeds])
+    if code == 0 and random:
+        _, found, words = run([replay, "--fault", str(number), "--random", str(random), seeds])
+        return re.sub(r"input=\S+ ", "", found.strip()) if found.startswith("VIOLATION") else "", False
+    if code not in (0, 1):
+        raise CouldNotRun(f"fault {number}: contract_replay ended with {code}: {words.strip()[-400:]}")
+    return (found.strip().splitlines() or [""])[-1] if code else "", bool(code)
 
 
 def arguments():
@@ -91,7 +91,7 @@ def arguments():
                                      epilog="Exit code: 0 all seen on the seeds, 1 some not, 2 usage, 3 could not run.")
     parser.add_argument("--root", type=pathlib.Path, default=HERE.parents[1], help="the project whose core is damaged")
     parser.add_argument("--only", nargs="+", default=[], metavar="FUNCTION", help="these functions and no others")
-    parser.add_argument("--jobs", type=int, default=2, help="faults at a time (default 2)")
+    parser.add_argument("--jobs", type=int, default=2, help="compilers, then faults, at a time (default 2)")
     parser.add_argument("--random", type=int, default=20000, metavar="N",
                         help="inputs made from the seeds where those did not suffice (default 20000)")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write a record of the run")
@@ -112,22 +112,26 @@ def main():
         print("planted: no such function", file=sys.stderr)
         return 2
     rows = []
-    with tempfile.TemporaryDirectory() as base, concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
-        code, _, words = run([HERE / "build.sh", "--root", root, "--out", base, "--jobs", str(given.jobs)])
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
+        tree, base = pathlib.Path(folder) / "tree", pathlib.Path(folder) / "out"
+        plant(root, tree, work)
+        print(f"planted: {len(work)} faults, building", flush=True)
+        code, _, words = run([HERE / "build.sh", "--quick", "--root", tree, "--out", base, "--jobs", str(given.jobs)])
         if code:
             raise CouldNotRun(words)
-        code, found, words = run([f"{base}/contract_replay", root / "fuzz" / "seeds" / "core"])
+        replay, seeds = base / "contract_replay", root / "fuzz" / "seeds" / "core"
+        code, found, words = run([replay, seeds])
         if code:
             raise CouldNotRun(f"without any fault: {found}{words}")
-        waiting = [pool.submit(plant, root, base, source, function, given.random) for source, function in work]
+        waiting = [pool.submit(seen, replay, seeds, number, given.random) for number in range(1, len(work) + 1)]
         for number, ((source, function), one) in enumerate(zip(work, waiting), 1):
-            seen, by_seeds = one.result()
-            clause = re.match(r"VIOLATION function=(\S+) clause=(\S+)", seen)
-            row = {"file": source.name, "function": function[0], "seen": bool(seen), "by_seeds": by_seeds,
-                   "violated": f"{clause[1]}: {clause[2]}" if clause else "", "line": seen}
+            line, by_seeds = one.result()
+            clause = re.match(r"VIOLATION function=(\S+) clause=(\S+)", line)
+            row = {"file": source.name, "function": function[0], "seen": bool(line), "by_seeds": by_seeds,
+                   "violated": f"{clause[1]}: {clause[2]}" if clause else "", "line": line}
             rows.append(row)
             print(f"[{number}/{len(work)}] {row['file']} {row['function']}: {row['violated'] or 'UNSEEN'}"
-                  f"{'' if by_seeds or not seen else ' (random inputs)'}", flush=True)
+                  f"{'' if by_seeds or not line else ' (random inputs)'}", flush=True)
     by_seeds = sum(row["by_seeds"] for row in rows)
     unseen = sum(not row["seen"] for row in rows)
     if given.json:

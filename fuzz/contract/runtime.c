@@ -14,6 +14,8 @@
 
 #include "translated.h"
 
+int contract_fault;
+
 /* ---- Which calls are checked, of those that would cost too much ------------------------------------------------- */
 
 enum { ALWAYS_UP_TO = 8, ODDS = 2 };

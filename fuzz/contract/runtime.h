@@ -23,6 +23,9 @@ void contract_set_reporter(contract_reporter reporter);
 /* Tells the reporter. Does not return, whatever the reporter does. */
 _Noreturn void contract_violated(const contract_violation *violation);
 
+/* The planted fault that happens, where planted.py put some in; 0 for none. */
+extern int contract_fault;
+
 /*
  * The function that the target is about to call, and the input it takes the arguments from. A broken precondition of
  * that one is the target's own fault: "DRIVER" instead of "ORACLE", and exit code 3.
