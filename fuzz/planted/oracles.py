@@ -13,6 +13,8 @@ BEHIND_ANOTHER = {
         "the same bytes were equal to the reference's: speaks where that errs too",
     "ORACLE response in its room: ": "the whole answer was equal to the reference's",
     "ORACLE life: close at the end": "life_close() judges the same result first",
+    "ORACLE life: close: refused for what came later": "nothing comes later unless the plugin is asked: `refused with nothing live`",
+    "ORACLE life: close: refused, and the plugin was asked": "what a closer asks is looked at in the slot that it asks",
     "ORACLE life: load at the end": "life_load() judges the same result first",
     "ORACLE life: unload at the end": "life_unload() judges the same result first",
     "ORACLE life: memory is lost": "libFuzzer's own look for leaks comes first",
