@@ -20,10 +20,11 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 from campaign import corpus as corpus_module  # noqa: E402
 from campaign import places  # noqa: E402
-from campaign.tests.copy import Copy  # noqa: E402
+from campaign.tests.planted_copy import Copy  # noqa: E402
 from campaign.tests.tap import same, tell  # noqa: E402
 
 FAULT = "allocator_size_floor_one_too_low"  # an allocator's table one byte short is taken
+BROKEN_CLAUSE = "level_above_the_ceiling"  # no byte is touched that should not be: only what is answered is wrong
 LONG = 900  # seconds; the first finding ends a campaign
 CLOSING = re.compile(r"^fuzz (\w+): \d+ execs, \d+/s, \d+ edges, (\d+) findings$")
 
@@ -193,7 +194,7 @@ def unreproduced_rows(copy):
 
 
 def contract_rows(copy):
-    copy.plant(FAULT)
+    copy.plant(BROKEN_CLAUSE)
     done = copy.run("core", LONG, "--first", "--engine", "contract")
     yield "contract: the clause that is false is the finding", found_one(copy, "core", done)
     path = inputs(copy, "core")[0]
