@@ -16,6 +16,7 @@ BEHIND_ANOTHER = {
     "ORACLE life: close: refused for what came later": "nothing comes later unless the plugin is asked: `refused with nothing live`",
     "ORACLE life: close: refused, and the plugin was asked": "what a closer asks is looked at in the slot that it asks",
     "ORACLE life: load at the end": "life_load() judges the same result first",
+    "ORACLE life: unload: refused, and the plugin was asked": "what is reported then is booked, and the books differ first",
     "ORACLE life: unload at the end": "life_unload() judges the same result first",
     "ORACLE life: memory is lost": "libFuzzer's own look for leaks comes first",
     "ORACLE path: the message is not printable": "the line was put together by what `error` compares byte by byte",
