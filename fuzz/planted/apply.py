@@ -8,7 +8,7 @@
 A fault's canary says that its place was reached, and whether the fault makes a difference there (`when`). It stands before
 the fault's line or, where that is the middle of a statement, before the line `at`.
 
-faults*.ini are the benchmark; alarms.ini makes each place in the harness speak that has something to say.
+faults*.ini are the benchmark; alarms*.ini make each place in the harness speak.
 """
 import configparser
 import pathlib
@@ -26,7 +26,7 @@ def read_faults(names=("faults*.ini",)):
 
 
 def read_all():
-    return read_faults(("faults*.ini", "alarms.ini"))
+    return read_faults(("faults*.ini", "alarms*.ini"))
 
 
 def is_statement(text):

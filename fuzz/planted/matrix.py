@@ -189,7 +189,7 @@ def lock(place):
 
 
 def chosen(options):
-    every = faults_of.read_all() if options.faults else faults_of.read_faults(("alarms.ini" if options.alarms else "faults*.ini",))
+    every = faults_of.read_all() if options.faults else faults_of.read_faults(("alarms*.ini" if options.alarms else "faults*.ini",))
     unknown = [name for name in options.faults if name not in every]
     if unknown:
         raise ValueError(f"no fault named {', '.join(unknown)}; --list shows what there is")
@@ -219,7 +219,7 @@ def parse():
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="faults at a time, each in a copy of its own (processors)")
     parser.add_argument("--json", metavar="FILE", help="the record (build/records/planted.json, of --bare and --alarms planted_bare.json, planted_alarms.json); a table of it is written beside, .md")
     parser.add_argument("--fresh", action="store_true", help="ask everything anew")
-    parser.add_argument("--alarms", action="store_true", help="the faults of alarms.ini instead, one for each place in the harness that speaks")
+    parser.add_argument("--alarms", action="store_true", help="the faults of alarms*.ini instead, one for each place in the harness that speaks")
     parser.add_argument("--tap", action="store_true", help="end with TAP, a row for each fault and for each target on the unchanged product")
     parser.add_argument("--list", action="store_true", help="show the faults and end")
     parser.add_argument("--show", action="store_true", help="show what the record says and end")
