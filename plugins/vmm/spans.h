@@ -33,8 +33,8 @@ int nx_spans_open(nx_spans *spans, uint64_t first, uint64_t bytes, uint64_t gran
 void nx_spans_close(nx_spans *spans);
 
 /*
- * First fit: exact where the alignment is at most NX_UNIT or is the granule; of other alignments, the first span that holds the block wherever it
- * begins. 1 and *first_out; 0: no such span, or out of memory.
+ * First fit: exact where the alignment is at most NX_UNIT, or is the granule and the size whole granules; else the first span that holds the block wherever
+ * it begins. 1 and *first_out; 0: no such span, or out of memory.
  */
 int nx_spans_take(nx_spans *spans, const nxmem_block *block, uint64_t *first_out);
 
