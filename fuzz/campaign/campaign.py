@@ -13,6 +13,7 @@ from .processes import CouldNotRun, Interrupted, Processes
 from .programs import Programs
 from .triage import Triage
 
+TRIES = 3  # of a unit that cannot run
 LEAST = 5  # seconds that a slice has once it was prepared, however long that took
 
 
@@ -35,6 +36,7 @@ class Slice:
     crew: object
     began: float
     until: float
+    failed: bool = False
 
 
 class Campaign:
@@ -46,6 +48,7 @@ class Campaign:
         self.deadline = 0.0
         self.began = 0.0
         self.next_line = 0.0
+        self.troubles = []  # engines that could not run; the others go on
         self.looked = 0.0
         context.processes.tick = self.tick
 
@@ -105,7 +108,20 @@ class Campaign:
                 continue
             unit = self.schedule.next(lane)
             if unit is not None:
-                self._begin(lane, unit, min(left, self.schedule.slice_seconds))
+                self._try(lane, unit, min(left, self.schedule.slice_seconds))
+
+    def _try(self, lane, unit, seconds):
+        try:
+            self._begin(lane, unit, seconds)
+        except CouldNotRun as problem:
+            self._trouble(unit, problem)
+            self.schedule.done(unit, seconds * lane.jobs)
+
+    def _trouble(self, unit, problem):
+        self.troubles.append(unit)
+        report.say(f"{unit} could not run: {problem}")
+        if self.troubles.count(unit) == TRIES:
+            self.schedule.drop(unit)
 
     def _begin(self, lane, unit, seconds):
         crew = CREWS[unit.engine](self.context, unit.target, lane.jobs)
@@ -123,10 +139,19 @@ class Campaign:
             self.walls[target] = self.walls.get(target, 0.0) + now - self.looked
         self.looked = now
         for one in self.slices:
-            one.crew.poll()
+            self._look_after(one, now)
         if self.slices and now >= self.next_line:
             self.next_line = now + report.EVERY
             report.say(self._line(now))
+
+    def _look_after(self, one, now):
+        if one.failed:
+            return
+        try:
+            one.crew.poll()
+        except CouldNotRun as problem:
+            self._trouble(one.unit, problem)
+            one.failed, one.until = True, now
 
     # ---- Behind a slice ------------------------------------------------------------------------------------------
 
@@ -134,7 +159,8 @@ class Campaign:
         seconds = max(time.monotonic() - one.began, 0.001)
         one.crew.finish()
         self.slices.remove(one)
-        self.schedule.done(one.unit, seconds * one.crew.jobs)
+        # One that fails is not tried again before the others had their turn.
+        self.schedule.done(one.unit, (self.schedule.slice_seconds if one.failed else seconds) * one.crew.jobs)
         row = self.rows.setdefault(one.unit, report.Row(one.unit.target, one.unit.engine))
         row.add(one.crew, seconds)
         for raw in one.crew.raws.values():
@@ -187,6 +213,8 @@ class Campaign:
         """Prints the summary; returns the number of findings. `every`: a line a target, and one for all."""
         targets = [target for target in self._targets() if every or any(u.target == target for u in self.rows)]
         total = 0
+        for unit in dict.fromkeys(self.troubles):
+            report.say(f"  {unit} could not run, {self.troubles.count(unit)} times")
         for target in targets:
             rows = [row for unit, row in self.rows.items() if unit.target == target]
             for row in rows:
@@ -208,6 +236,7 @@ class Campaign:
         triage = self.context.triage
         return {
             "campaign": self.name, "seconds": self.seconds, "interrupted": self.context.processes.interrupted,
+            "could_not_run": [str(unit) for unit in self.troubles],
             "rows": [row.as_json() for row in self.rows.values()],
             "findings": [report.finding_json(finding) for finding in triage.findings.values()],
             "unreproduced": [{"target": raw.target, "engine": raw.engine, "kind": raw.kind, "name": name}

@@ -129,6 +129,8 @@ def campaign(arguments):
     if not found and not any(row.execs for row in run.rows.values()):
         report.complain(f"nothing ran; the engines' words are in {where.build / 'fuzz'}")
         return COULD_NOT_RUN
+    if run.troubles and not found:
+        return COULD_NOT_RUN
     return FOUND if found else FINE
 
 

@@ -31,14 +31,19 @@ class Schedule:
         self.lanes, self.slice_seconds = lanes, slice_seconds
         self.given = {unit: 0.0 for lane in lanes for unit in lane.units}
         self.busy = set()
+        self.dropped = set()
 
     def next(self, lane):
-        free = [unit for unit in lane.units if unit not in self.busy]
+        free = [unit for unit in lane.units if unit not in self.busy | self.dropped]
         if not free:
             return None
         unit = min(free, key=lambda u: (self.given[u] > 0, self.given[u] / places.share(u.target)))
         self.busy.add(unit)
         return unit
+
+    def drop(self, unit):
+        """Never again."""
+        self.dropped.add(unit)
 
     def done(self, unit, job_seconds):
         self.busy.discard(unit)

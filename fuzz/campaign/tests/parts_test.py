@@ -174,6 +174,41 @@ def schedule_rows():
         [len(plan.lanes), plan.slice_seconds, not [t for t in simulated(plan, 600)[0].values() if t == 0]], [1, 300, True])
 
 
+# ---- Engines that fail ---------------------------------------------------------------------------------------------
+
+BROKEN = """
+import sys
+sys.path.insert(0, {fuzz!r})
+from campaign import campaign, cli, crew, keeper, processes
+class Engine(crew.Crew):
+    def presets(self): return ()
+    def build(self): pass
+    def replayer(self): return "true"
+    def launch(self, job): self.running.append(self.processes.start(["sleep", "600"], self.log / "job"))
+    def measure_edges(self): return 1
+    def collect(self): pass
+class Good(Engine):
+    engine = "libfuzzer"
+    def poll(self): self.counter(0).write_bytes(bytes([9, 0, 0, 0, 0, 0, 0, 0]))
+class Bad(Engine):
+    engine = "afl"
+    def poll(self): raise processes.CouldNotRun("out of shared memory")
+campaign.CREWS = {{"libfuzzer": Good, "afl": Bad}}
+sys.exit(keeper.guarded(lambda: cli.driver(["table", "4", "--engine", "libfuzzer,afl", "--jobs", "2", "--build", {build!r}])))
+"""
+
+
+def failing_rows():
+    with tempfile.TemporaryDirectory() as folder:
+        text = BROKEN.format(fuzz=str(places.ROOT / "fuzz"), build=folder)
+        done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+        yield "engines: one that fails does not end the others, and is told", same(
+            [done.returncode, "table/afl could not run: out of shared memory" in done.stdout,
+             "table/afl could not run, 3 times" in done.stdout,
+             done.stdout.splitlines()[-1].startswith("fuzz table: 9 execs")], [3, True, True, True]) and [
+                 done.stdout + done.stderr]
+
+
 # ---- Ends ----------------------------------------------------------------------------------------------------------
 
 # A program that leaves a session of its own behind, standing still, as AFL++'s targets do between two inputs.
@@ -240,6 +275,7 @@ def rows():
     yield from cause_rows()
     yield from corpus_rows()
     yield from schedule_rows()
+    yield from failing_rows()
     yield from keeper_rows()
 
 
