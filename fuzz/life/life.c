@@ -68,7 +68,7 @@ static void make_host(void) {
 enum { KEEPABLE = LIFE_DIRECT | LIFE_TRUSTED | LIFE_OLD | LIFE_NO_HOOK, SESSIONS = KEEPABLE + 1 };
 
 /* The host walks its list from the beginning, for each look at the end. */
-enum { LISTED_MAX = 2000 };
+enum { LISTED_MAX = 8000 };
 
 typedef struct session {
   int there;
