@@ -31,7 +31,8 @@ class Copy:
             (self.root / path).unlink()
         for path in wanted:
             self._take(places.ROOT / path, self.root / path)
-        shutil.rmtree(self.root / "build/fuzz", ignore_errors=True)
+        for made in ("fuzz", "sync"):
+            shutil.rmtree(self.root / "build" / made, ignore_errors=True)
 
     @staticmethod
     def _take(source, to):
