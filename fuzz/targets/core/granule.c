@@ -27,6 +27,13 @@ static void expect(core_call *call, const nxmem_granule *after, const nxmem_gran
   if (memcmp(after, expected, sizeof *after) != 0) core_fail(call, "frame", "more changed than may");
 }
 
+/* A step that may be asked about first answers what the question does; the contract says only which reason. */
+static void same(core_call *call, nxmem_verdict step, nxmem_verdict check) {
+  if (step.reason != check.reason || step.field != check.field || step.found != check.found ||
+      step.needed != check.needed)
+    core_fail(call, "verdict", "not what the check of this step answers");
+}
+
 static void run_nxmem_granule_is_valid(core_call *call) { nxmem_granule_is_valid(any_granule(call)); }
 static void run_nxmem_granule_rests(core_call *call) { nxmem_granule_rests(any_granule(call)); }
 static void run_nxmem_granule_must_map(core_call *call) { nxmem_granule_must_map(any_granule(call)); }
@@ -37,7 +44,10 @@ static void run_nxmem_check_granule_decommit(core_call *call) { nxmem_check_gran
 static void run_nxmem_granule_take(core_call *call) {
   nxmem_granule expected = valid_granule(call);
   nxmem_granule *granule = core_changing(call, &expected, sizeof expected);
-  if (nxmem_granule_take(granule).reason == NXMEM_REASON_NONE) expected.references = granule->references;
+  const nxmem_verdict may = nxmem_check_granule_take(&expected);
+  const nxmem_verdict v = nxmem_granule_take(granule);
+  same(call, v, may);
+  if (v.reason == NXMEM_REASON_NONE) expected.references = granule->references;
   expect(call, granule, &expected);
 }
 
@@ -58,7 +68,10 @@ static void run_nxmem_granule_mapped(core_call *call) {
   nxmem_granule expected = valid_granule(call);
   nxmem_granule *granule = core_changing(call, &expected, sizeof expected);
   const uint32_t mapping = fuzz_take_u8(&call->in) % 3u + 1u;
-  if (nxmem_granule_mapped(granule, mapping).reason == NXMEM_REASON_NONE) expected.mapping = granule->mapping;
+  const nxmem_verdict may = nxmem_check_granule_map(&expected, mapping);
+  const nxmem_verdict v = nxmem_granule_mapped(granule, mapping);
+  same(call, v, may);
+  if (v.reason == NXMEM_REASON_NONE) expected.mapping = granule->mapping;
   expect(call, granule, &expected);
 }
 
