@@ -15,16 +15,9 @@ uint64_t nxmem_word_in_lifecycle(uint64_t word, uint32_t lifecycle) {
 }
 
 int nxmem_lifecycle_leads(uint32_t from, uint32_t to) {
-  switch (to) {
-    case NXMEM_LIFECYCLE_RETIRED:
-      return from == NXMEM_LIFECYCLE_ACTIVE;
-    case NXMEM_LIFECYCLE_DEVICE_LOST:
-      return from <= NXMEM_LIFECYCLE_RETIRED;
-    case NXMEM_LIFECYCLE_TERMINATED:
-      return from == NXMEM_LIFECYCLE_DEVICE_LOST;
-    default:
-      return 0;
-  }
+  if (to == NXMEM_LIFECYCLE_RETIRED) return from == NXMEM_LIFECYCLE_ACTIVE;
+  if (to == NXMEM_LIFECYCLE_DEVICE_LOST) return from <= NXMEM_LIFECYCLE_RETIRED;
+  return to == NXMEM_LIFECYCLE_TERMINATED && from == NXMEM_LIFECYCLE_DEVICE_LOST;
 }
 
 nxmem_verdict nxmem_check_work(uint32_t lifecycle, uint32_t work) {
