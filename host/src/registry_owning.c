@@ -110,7 +110,12 @@ nxmem_keeping nx_owned_keep(nx_owned *o, nxmem_keeping why) {
  * behind a loss changes nothing.
  */
 nxmem_result nx_owned_give_back(nx_owned *o, nxmem_error *error) {
-  nx_release_answer answer = {.fate = NXMEM_FATE_LIVE, .residual = NXMEM_UNWRITTEN_COUNT};
+  nx_release_answer answer; /* of its status the code alone: the message's 256 bytes are not cleared for nothing */
+  answer.fate = NXMEM_FATE_LIVE;
+  answer.state = NXMEM_RELEASE_COMPLETE;
+  answer.reported = 0;
+  answer.residual = NXMEM_UNWRITTEN_COUNT;
+  answer.status.code = NXMEM_STATUS_OK;
   nx_visit visit;
   NX_STEP("execute: begun");
   const int entered = nx_visit_begin((nxmem_allocator){o->allocator_handle}, &visit, NULL) == NXMEM_OK; /* E2 */
