@@ -14,6 +14,7 @@ from .programs import Programs
 from .triage import Triage
 
 TRIES = 3  # of a unit that cannot run
+PATIENCE = 120  # seconds beyond its time that a slice waits for its first input
 LEAST = 5  # seconds that a slice has once it was prepared, however long that took
 
 
@@ -37,6 +38,11 @@ class Slice:
     began: float
     until: float
     failed: bool = False
+
+    def is_over(self):
+        """On a busy machine an engine may take long to its first input."""
+        begun = self.crew.execs() > 0 or time.monotonic() > self.until + PATIENCE
+        return self.failed or not self.crew.running or begun and time.monotonic() >= self.until
 
 
 class Campaign:
@@ -89,12 +95,12 @@ class Campaign:
             crew.build()
 
     def _loop(self):
-        while time.monotonic() < self.deadline and not self._is_over():
+        while (time.monotonic() < self.deadline or self.slices) and not self._is_over():
             self._fill_lanes()
             if not self.slices:
                 return
             self.context.processes.pause()
-            for one in [s for s in self.slices if s.until <= time.monotonic() or not s.crew.running]:
+            for one in [s for s in self.slices if s.is_over()]:
                 self._finish(one)
 
     def _is_over(self):
