@@ -28,6 +28,15 @@ static uint64_t some_bound(void) {
   return bounds[eva_each(0u, 3u)];
 }
 
+/* Each axis its own. */
+static nxmem_axes some_axes(void) {
+  nxmem_axes axes;
+  axes.charged = some_bound();
+  axes.physical = some_bound();
+  axes.mapped = some_bound();
+  return axes;
+}
+
 static nxmem_quota quota_of(uint64_t taken, uint64_t shares, uint64_t limit) {
   nxmem_quota quota;
   quota.taken = all_axes(taken);
@@ -84,16 +93,16 @@ void eva_nxmem_settle_commit(void) {
 }
 
 void eva_nxmem_axes_take(void) {
-  nxmem_axes room = all_axes(eva_bound());
-  const nxmem_axes bytes = all_axes(eva_bound());
+  nxmem_axes room = some_axes();
+  const nxmem_axes bytes = all_axes(some_bound());
   (void)nxmem_axes_take(&room, &bytes);
 }
 
 void eva_nxmem_axes_add(void) {
-  const uint64_t before = eva_bound();
-  nxmem_axes total = all_axes(before);
-  const nxmem_axes part = all_axes(eva_bound());
-  if (before <= NXMEM_TOTAL_MAX) (void)nxmem_axes_add(&total, &part);
+  nxmem_axes total = some_axes();
+  const nxmem_axes part = all_axes(some_bound());
+  if (total.charged <= NXMEM_TOTAL_MAX && total.physical <= NXMEM_TOTAL_MAX && total.mapped <= NXMEM_TOTAL_MAX)
+    (void)nxmem_axes_add(&total, &part);
 }
 
 void eva_nxmem_axes_adopt(void) {
