@@ -13,7 +13,7 @@
 
 static int wrong(nx_scenario *s, const char *where, const char *what) {
   char *shown = nx_show_text(where);
-  (void)snprintf(s->why, sizeof s->why, "%s: %s", shown, what);
+  (void)snprintf(s->why, sizeof s->why, "%.480s: %.1023s", shown, what);
   free(shown);
   return -1;
 }

@@ -36,7 +36,7 @@ typedef struct nx_scenario {
   nxmem_context context;
   nxmem_manager manager;
   nx_names plugins, authorities, mechanisms, allocations;
-  char why[NX_SCENARIO_TEXT]; /* what is wrong with the file, or could not be opened */
+  char why[1536]; /* what is wrong with the file, or could not be opened */
 } nx_scenario;
 
 /* 0; or -1 with `why`. */
