@@ -52,8 +52,15 @@ def guard_addresses(binary):
     return places
 
 
+def home_of(binary):
+    """What the paths of a build are relative to."""
+    cache = (binary.parent.parent / "CMakeCache.txt").read_text()
+    return re.search(r"^CMAKE_HOME_DIRECTORY:INTERNAL=(.*)$", cache, re.M)[1]
+
+
 def source_of(binary, edges):
     """For each edge (function, file, line), of the function that it was compiled from."""
+    home = home_of(binary)
     places = guard_addresses(binary)
     known = [edge for edge in edges if edge in places]
     asked = "\n".join(hex(places[edge]) for edge in known)
@@ -63,7 +70,7 @@ def source_of(binary, edges):
     for edge, block in zip(known, answer):
         function, place = block.splitlines()[:2]
         file, line = place.rsplit(":", 2)[:2]
-        where[edge] = (function, os.path.relpath(file, ROOT) if file.startswith("/") else file, int(line))
+        where[edge] = (function, os.path.relpath(file, home) if file.startswith("/") else file, int(line))
     return where
 
 
