@@ -50,9 +50,10 @@ static nxmem_quota quota_of(uint64_t taken, uint64_t shares, uint64_t limit) {
 }
 
 void eva_nxmem_check_reserve(void) {
-  const uint64_t taken = eva_bound();
-  const nxmem_quota quota = quota_of(taken, taken, eva_bound());
+  const uint64_t taken = some_bound();
+  nxmem_quota quota = quota_of(taken, taken, some_bound());
   const nxmem_axes ask = any_axes();
+  quota.slice = all_axes(some_bound());
   (void)nxmem_check_reserve(&quota, &ask);
 }
 
