@@ -33,7 +33,10 @@ ALLOWED = [
      "the contract engine alone: its runtime keeps its own books until the end"),
     ("fuzz/contract/contract_replay.c", "const char *__asan_default_options(void);", "the same, of one program"),
     ("fuzz/contract/contract_replay.c", "const char *__asan_default_options(void) {", "the same"),
-    ("fuzz/contract/finish.py", "PLAIN = ", "functions of that runtime, which reads shadow memory"),
+    ("fuzz/contract/numbers.h", "#define CONTRACT_PLAIN", "functions of that runtime, which reads shadow memory"),
+    ("fuzz/mains/libfuzzer_main.c", "const char *__asan_default_options(void);",
+     "how much of what is freed is kept; leaks are looked for as ever"),
+    ("fuzz/mains/libfuzzer_main.c", "const char *__asan_default_options(void) {", "the same"),
     ("fuzz/throughput.py", 'ASAN_OPTIONS="detect_leaks=0', "measures how fast inputs go by; others look what they leave"),
     ("tests/core/prefix_memory_test.c", "#define DELIBERATE_RACE", "one function that writes while another reads"),
 ]

@@ -6,9 +6,9 @@ sys.dont_write_bytecode = True
 import check_leaks  # noqa: E402
 from check_layers import print_tap  # noqa: E402
 
-PLACE = [("fuzz/run.sh", "export ASAN_OPTIONS=detect_leaks=0", "one engine")]
+PLACE = [("fuzz/run.py", "export ASAN_OPTIONS=detect_leaks=0", "one engine")]
 BASE = {
-    "fuzz/run.sh": "export ASAN_OPTIONS=detect_leaks=0\n",
+    "fuzz/run.py": "export ASAN_OPTIONS=detect_leaks=0\n",
     "tests/host/one_test.c": "int main(void) { return 0; }\n",
     "CMakeLists.txt": "project(one)\nadd_test(NAME one COMMAND one)\n",
     "CMakePresets.json": "--leak-check=full\n",
@@ -30,8 +30,8 @@ ROWS = [
     ("leaks are switched off elsewhere", with_file("tests/run.sh", "export ASAN_OPTIONS=detect_leaks=0\n"), True),
     ("leaks are switched off for all tests",
      with_file("tests/CMakeLists.txt", "set(ENV{ASAN_OPTIONS} detect_leaks=0)\n"), True),
-    ("an exception stands twice", with_file("fuzz/run.sh", BASE["fuzz/run.sh"] * 2), True),
-    ("an exception is not needed any more", with_file("fuzz/run.sh", "true\n"), True),
+    ("an exception stands twice", with_file("fuzz/run.py", BASE["fuzz/run.py"] * 2), True),
+    ("an exception is not needed any more", with_file("fuzz/run.py", "true\n"), True),
     ("a file of suppressions", with_file("tests/lsan.supp", "leak:nx_\n"), True),
     ("a file of suppressions under another name", with_file("tests/known", "leak:nx_module_drop\n"), True),
     ("suppressions named", with_file("dev", 'export TSAN_OPTIONS="suppressions=tests/known.txt"\n'), True),
