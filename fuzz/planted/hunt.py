@@ -5,8 +5,12 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
+
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from campaign.places import most_bytes  # noqa: E402
 
 ALARM = re.compile(rb"ORACLE .*|DRIVER .*|[^\n]*runtime error: .*|SUMMARY: \w*Sanitizer: .*|==\d+==ERROR: [^\n]*"
                    rb"|ERROR: libFuzzer: .*|.*results in a (?:crash|timeout).*")
@@ -134,16 +138,13 @@ def dictionary(source, target):
     return path if os.path.exists(path) else None
 
 
-MOST_BYTES = {"lifecycle": 400, "deferred": 400, "load": 400, "table": 340, "status": 340}
-
-
 def libfuzzer(source, build, target, folder, seed, budget, bare):
     fresh(f"{folder}/corpus")
     canary = Canary(f"{folder}/canary")
     words = dictionary(source, target)
     # Too slow is what hangs, not what a busy machine delays.
     command = [f"{build}/bin/fuzz_{target}", f"-seed={seed}", "-entropic=0", "-reduce_inputs=0", "-print_funcs=0",
-               f"-max_len={MOST_BYTES.get(target, 1040)}", "-timeout=60", "-rss_limit_mb=2048",
+               f"-max_len={most_bytes(target)}", "-timeout=60", "-rss_limit_mb=2048",
                f"-artifact_prefix={folder}/", *([f"-dict={words}"] if words else []),
                f"{folder}/corpus", *([] if bare else known_inputs(source, target))]
     code, seconds = watch(command, budget, {"NXMEM_FUZZ_CANARY": canary.path}, f"{folder}/log", folder)
@@ -190,7 +191,7 @@ def afl(source, build, target, folder, seed, budget, bare):
     stage(source, target, folder, bare)
     words = dictionary(source, target)
     command = ["afl-fuzz", "-i", f"{folder}/in", "-o", f"{folder}/out", *(["-x", words] if words else []), "-s", str(seed),
-               "-t", "10000", "-m", "none", "--", f"{build}/bin/fuzz_{target}"]
+               "-G", str(most_bytes(target)), "-t", "10000", "-m", "none", "--", f"{build}/bin/fuzz_{target}"]
     library = f"{build}/bin/fuzz_mutator_{target}.so"
     environment = {**AFL, "NXMEM_FUZZ_CANARY": canary.path,
                    **({"AFL_CUSTOM_MUTATOR_LIBRARY": library} if os.path.exists(library) else {})}

@@ -87,6 +87,9 @@ def cases():
     yield "one that ends says how", lambda: watched("exit 77", 5)[0] == 77
     yield "an oracle's words are known by where they stand", lambda: oracles.words_of("fuzz_fail", ['"show"', '"%u bytes"', "n"]) == "ORACLE show: " \
         and oracles.words_of("life_expect", ["a == b", '"open: device"']) == "ORACLE life: open: device"
+    yield "those of the engine's model too", lambda: oracles.words_of("vm_same", ['"granules mapped"', "a", "b"]) == "ORACLE vmm: granules mapped" \
+        and oracles.words_of("vm_expect", ["a == b", '"handles"']) == "ORACLE vmm: handles" and any(
+            site["where"].startswith("fuzz/vmm/") and site["says"].startswith("ORACLE vmm: ") for site in oracles.sites(matrix.ROOT))
     yield "arguments may have commas and parentheses inside", lambda: oracles.arguments_of('f("a, b", g(1, 2), 3)', 1) == ['"a, b"', "g(1, 2)", "3"]
 
 
