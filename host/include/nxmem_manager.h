@@ -42,7 +42,7 @@ enum { NXMEM_MANAGER_TIERS = 3, NXMEM_MANAGER_AUTHORITIES_MAX = 64, NXMEM_MANAGE
 /* No limits, no authorities. One per process is what it is made for; several keep separate books. NXMEM_ERR_OUT_OF_MEMORY, FORKED. [any-thread] */
 NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_manager_create(nxmem_manager *out, nxmem_error *error);
 
-/* NXMEM_ERR_BUSY: authorities are left; found says how many. [any-thread] */
+/* NXMEM_ERR_BUSY: authorities are left, or holders are being asked; found says how many. Holders that are left go with it. [any-thread] */
 NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_manager_destroy(nxmem_manager manager, nxmem_error *error);
 
 /* ---- Authorities and limits -------------------------------------------------------------------------------------- */
@@ -151,6 +151,7 @@ NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_transaction_rollback(nxmem_tran
  * NXMEM_OK                given back, and refunded.
  * NXMEM_ERR_QUARANTINED   kept.
  * NXMEM_ERR_TIMED_OUT     not yet; may be tried again. timeout_ms 0 looks once.
+ * NXMEM_ERR_WRONG_OWNER   another manager's.  NXMEM_ERR_STALE_HANDLE  no manager, or nobody's charge.
  *
  * [any-thread] [re-entrant] [blocks: for at most timeout_ms]
  */
@@ -174,7 +175,7 @@ NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_manager_add_pressure(nxmem_mana
 NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_manager_remove_pressure(nxmem_manager manager, nxmem_pressure pressure,
                                                                          nxmem_error *error);
 
-/* Ask them now, in their order, until `wanted` is given or all were asked. [any-thread] [re-entrant] */
+/* Ask them now, in their order, until `wanted` is given or all that were there when it began were asked. [any-thread] [re-entrant] */
 NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_manager_ask(nxmem_manager manager, nxmem_authority authority,
                                                              const nxmem_axes *wanted, nxmem_axes *given_out,
                                                              nxmem_error *error);
@@ -228,7 +229,7 @@ typedef struct nxmem_snapshot {
   uint32_t authority_count;
   nxmem_authority_figures authorities[NXMEM_MANAGER_AUTHORITIES_MAX];
   nxmem_tier_figures tiers[NXMEM_MANAGER_TIERS];
-  nxmem_figures total;
+  nxmem_figures total; /* of the tiers; an axis that is more than NXMEM_TOTAL_MAX stays there */
   uint64_t refusals; /* by a limit, for good */
   uint64_t bugs;     /* figures that would have gone below zero or past what exists: clamped, counted */
 } nxmem_snapshot;

@@ -87,13 +87,21 @@ static nxmem_result busy(nxmem_error *error, const char *verb, uint64_t count, c
   return NXMEM_ERR_BUSY;
 }
 
+/* Holders that are being asked: their contexts are their owners' again once the manager is gone. */
+static uint64_t holders_running(const nx_manager *m) {
+  uint64_t n = 0;
+  for (uint32_t i = 0; i < NXMEM_MANAGER_PRESSURES_MAX; i++) n += m->holders[i].id != 0 ? m->holders[i].running : 0u;
+  return n;
+}
+
 nxmem_result nxmem_manager_destroy(nxmem_manager manager, nxmem_error *error) {
   nx_manager *m = nx_manager_lock(manager, error);
   if (m == NULL) return none_or_forked();
-  const uint64_t left = authorities_of(m);
-  if (left == 0) nx_slot_set(&m->slot, NXMEM_SLOT_RELEASING);
+  const uint64_t left = authorities_of(m), asked = holders_running(m);
+  if (left + asked == 0) nx_slot_set(&m->slot, NXMEM_SLOT_RELEASING);
   nx_unlock_all(m);
   if (left != 0) return busy(error, "destroy manager", left, "authorities");
+  if (asked != 0) return busy(error, "destroy manager", asked, "holders that are being asked");
   nx_table_give(&nx_managers, &m->slot);
   return NXMEM_OK;
 }

@@ -104,6 +104,7 @@ typedef struct nx_steps {
  */
 typedef struct nx_charge {
   nx_slot slot;
+  _Atomic uint64_t manager; /* handle; whoever waits reads it, with a handle that may be stale */
   nx_account *account;
   uint32_t stripe; /* where it is reserved */
   nx_stage stage;
@@ -203,7 +204,7 @@ void nx_charge_forget(nx_charge *charge);
 /* ---- Pressure ---------------------------------------------------------------------------------------------------- */
 
 /* Ask the holders for what a limit refused, unless this thread is in one of them. 1: ask the books again. */
-int nx_pressure_relieves(nx_manager *manager, uint64_t authority, const nxmem_verdict *refusal);
+int nx_pressure_relieves(nx_manager *manager, uint64_t handle, uint64_t authority, const nxmem_verdict *refusal);
 
 /* ---- Waiting ----------------------------------------------------------------------------------------------------- */
 

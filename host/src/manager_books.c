@@ -85,7 +85,8 @@ static int is_above_a_limit(const nx_manager *m) {
     if (is_beyond(&m->tiers[i].shares, &m->tiers[i].limit)) return 1;
   for (uint32_t i = 0; i < NXMEM_MANAGER_AUTHORITIES_MAX; i++) {
     const nx_authority_books *a = &m->authorities[i];
-    if (a->handle != 0 && is_beyond(&a->taken, &a->budget)) return 1;
+    if (a->handle == 0) continue;
+    if (is_beyond(&a->taken, &a->budget) || (a->delegated != 0 && is_beyond(&a->taken, &a->slice))) return 1;
   }
   return 0;
 }
@@ -170,6 +171,7 @@ static nx_charge *open_charge(const opening *o) {
     add(o->manager, &part->room, &o->ask);
     return NULL;
   }
+  atomic_store_explicit(&c->manager, nx_slot_handle(&o->manager->slot), memory_order_relaxed);
   c->account = o->account;
   c->stripe = o->stripe;
   c->stage = NX_RESERVED;

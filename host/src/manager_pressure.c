@@ -31,14 +31,24 @@ static uint32_t holders_of(const nx_manager *m) {
   return n;
 }
 
-/* The lowest number behind `last` in the order in which they are asked; ones that come and go meanwhile shift nobody: each has its id. */
-static int next_holder(nx_manager *m, const nx_holder *last, nx_holder *out) {
+/* Who asks: of the holders that were there when it began. */
+typedef struct asker {
+  nx_manager *manager;
+  uint64_t handle; /* the manager's: where it is gone meanwhile, nobody is asked any more */
+  uint64_t authority;
+  uint64_t newest; /* id */
+} asker;
+
+/* The first behind `last` in the order in which they are asked; ones that go meanwhile shift nobody: each has its id. The bank is locked. */
+static int next_holder(const asker *by, const nx_holder *last, nx_holder *out) {
+  nx_manager *m = by->manager;
+  if (!nxmem_is_claimable(atomic_load(&m->slot.word), by->handle)) return 0;
   const uint32_t n = holders_of(m);
   for (uint32_t i = 0; i < n; i++) {
     const nx_holder *h = &m->holders[i];
     const int behind =
         last->id == 0 || h->priority < last->priority || (h->priority == last->priority && h->id > last->id);
-    if (!behind) continue;
+    if (!behind || h->id > by->newest) continue;
     m->holders[i].running++;
     *out = m->holders[i];
     return 1;
@@ -54,18 +64,22 @@ static void holder_returned(nx_manager *m, uint64_t id) {
 }
 
 /* Each once, until all is given. */
-static nxmem_axes ask_holders(nx_manager *m, uint64_t authority, const nxmem_axes *wanted) {
+static nxmem_axes ask_holders(nx_manager *m, uint64_t manager, uint64_t authority, const nxmem_axes *wanted) {
   nxmem_axes left = *wanted, all = {0, 0, 0};
   nx_holder holder = {0};
+  asker by = {m, manager, authority, 0};
   asking = 1;
+  nx_lock(&m->bank);
+  by.newest = m->holder_ids;
+  nx_unlock(&m->bank);
   while (!is_met(&left)) {
     nx_lock(&m->bank);
     const nx_holder last = holder;
-    const int found = next_holder(m, &last, &holder);
+    const int found = next_holder(&by, &last, &holder);
     nx_unlock(&m->bank);
     if (!found) break;
     nxmem_axes given = {0, 0, 0};
-    holder.fn(holder.ctx, (nxmem_authority){authority}, &left, &given);
+    holder.fn(holder.ctx, (nxmem_authority){by.authority}, &left, &given);
     holder_returned(m, holder.id);
     const nxmem_axes believed = least_of(&left, &given);
     (void)nxmem_axes_take(&left, &believed);
@@ -75,12 +89,12 @@ static nxmem_axes ask_holders(nx_manager *m, uint64_t authority, const nxmem_axe
   return all;
 }
 
-int nx_pressure_relieves(nx_manager *m, uint64_t authority, const nxmem_verdict *refusal) {
+int nx_pressure_relieves(nx_manager *m, uint64_t manager, uint64_t authority, const nxmem_verdict *refusal) {
   if (asking || refusal->reason == NXMEM_REASON_NONE) return 0;
   nxmem_axes wanted = {0, 0, 0};
   uint64_t *const axes[] = {&wanted.charged, &wanted.physical, &wanted.mapped};
   *axes[refusal->field % 3u] = refusal->found - refusal->needed;
-  (void)ask_holders(m, authority, &wanted);
+  (void)ask_holders(m, manager, authority, &wanted);
   return 1;
 }
 
@@ -148,7 +162,7 @@ nxmem_result nxmem_manager_ask(nxmem_manager manager, nxmem_authority authority,
   nx_unlock_all(m);
   if (!known) return nx_fail(error, NXMEM_ERR_STALE_HANDLE, "ask: the manager keeps no books of that authority");
   *given_out = (nxmem_axes){0, 0, 0};
-  if (!asking) *given_out = ask_holders(m, authority.id, wanted);
+  if (!asking) *given_out = ask_holders(m, manager.id, authority.id, wanted);
   return NXMEM_OK;
 }
 
@@ -167,13 +181,13 @@ static uint64_t authority_of(nx_manager *m, uint64_t allocator) {
 
 int nxmem_manager_reclaim(void *manager, nxmem_allocator allocator, uint64_t bytes, uint64_t *reclaimed_out) {
   *reclaimed_out = 0;
-  const nxmem_manager *handle = manager;
-  nx_manager *m = handle == NULL ? NULL : nx_manager_lock(*handle, NULL);
+  const nxmem_manager handle = manager == NULL ? (nxmem_manager){0} : *(const nxmem_manager *)manager;
+  nx_manager *m = nx_manager_lock(handle, NULL);
   if (m == NULL) return 1;
   const uint64_t authority = authority_of(m, allocator.id);
   nx_unlock_all(m);
   if (authority == 0) return 1;
   const nxmem_axes wanted = {0, bytes, 0};
-  if (!asking) *reclaimed_out = ask_holders(m, authority, &wanted).physical;
+  if (!asking) *reclaimed_out = ask_holders(m, handle.id, authority, &wanted).physical;
   return 0;
 }

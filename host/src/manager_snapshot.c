@@ -39,14 +39,27 @@ static nxmem_figures figures_of(nx_manager *m, const nx_account *account, nxmem_
   return f;
 }
 
+static void count(nxmem_figures *total, const nxmem_figures *part) {
+  total->transactions += part->transactions;
+  total->live_count += part->live_count;
+  total->quarantined_count += part->quarantined_count;
+}
+
 static void sum(nx_manager *m, nxmem_figures *total, const nxmem_figures *part) {
   add(m, &total->used, &part->used);
   add(m, &total->reserved, &part->reserved);
   add(m, &total->live, &part->live);
   add(m, &total->quarantined, &part->quarantined);
-  total->transactions += part->transactions;
-  total->live_count += part->live_count;
-  total->quarantined_count += part->quarantined_count;
+  count(total, part);
+}
+
+/* Each tier may be full of all that can be counted: that is no bug. */
+static void sum_of_tiers(nxmem_figures *total, const nxmem_figures *part) {
+  nxmem_axes_adopt(&total->used, &part->used);
+  nxmem_axes_adopt(&total->reserved, &part->reserved);
+  nxmem_axes_adopt(&total->live, &part->live);
+  nxmem_axes_adopt(&total->quarantined, &part->quarantined);
+  count(total, part);
 }
 
 /* Where each authority stands in the snapshot. */
@@ -99,8 +112,8 @@ static void total(listing *l) {
     const nxmem_authority_figures *a = &l->out->authorities[l->place[i]];
     check_authority(m, &m->authorities[i], a);
     sum(m, &l->out->tiers[a->tier].figures, &a->figures);
-    sum(m, &l->out->total, &a->figures);
   }
+  for (uint32_t i = 0; i < NXMEM_MANAGER_TIERS; i++) sum_of_tiers(&l->out->total, &l->out->tiers[i].figures);
 }
 
 nxmem_result nxmem_manager_snapshot(nxmem_manager manager, nxmem_snapshot *out, nxmem_error *error) {

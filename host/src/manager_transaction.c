@@ -83,7 +83,7 @@ static nxmem_result reserve(nxmem_manager manager, const nxmem_request *request,
     *out = nx_charge_reserve(m, manager.id, to.mechanism, request->authority.id, &request->reserve, &grant);
     if (*out == NULL && !grant.known) *out = reserve_first(m, manager, request, &to, &grant, &r, error);
     if (*out != NULL || r != NXMEM_OK) return r;
-    const int again = !asked && nx_pressure_relieves(m, request->authority.id, &grant.verdict);
+    const int again = !asked && nx_pressure_relieves(m, manager.id, request->authority.id, &grant.verdict);
     if (!again) return refused(m, &grant, error);
   }
 }
@@ -102,7 +102,8 @@ static nxmem_result allocate(nx_charge *c, const nxmem_request *request, nx_made
 static nxmem_result commit(nx_charge *c, uint64_t authority, int and_publish, nxmem_error *error) {
   nx_manager *m = c->account->manager;
   nxmem_verdict v = nx_charge_commit(c, and_publish);
-  if (v.reason != NXMEM_REASON_NONE && nx_pressure_relieves(m, authority, &v)) v = nx_charge_commit(c, and_publish);
+  if (v.reason != NXMEM_REASON_NONE && nx_pressure_relieves(m, nx_slot_handle(&m->slot), authority, &v))
+    v = nx_charge_commit(c, and_publish);
   if (v.reason == NXMEM_REASON_NONE) return NXMEM_OK;
   nx_count(&m->refusals);
   return nx_over_limit(v, "commit", error);

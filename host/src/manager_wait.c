@@ -68,10 +68,26 @@ static int count_waiters(nxmem_manager manager, uint32_t by, nxmem_error *error)
   return 1;
 }
 
+/* Ended, or never begun: generations are issued upwards. */
+static int was_issued(nx_charge *c, uint64_t charge) {
+  const uint64_t word = atomic_load(&c->slot.word);
+  if (nxmem_same_generation(word, charge)) return nxmem_word_state(word) != NXMEM_SLOT_FREE;
+  return nxmem_handle_generation(charge) < nxmem_word_generation(word);
+}
+
+/* Only its own manager's settlements wake who waits for it. What has ended meanwhile is nobody's. */
+static int is_anothers(nx_charge *c, uint64_t charge, nxmem_manager manager) {
+  const uint64_t owner = atomic_load_explicit(&c->manager, memory_order_relaxed);
+  return owner != manager.id && nxmem_same_generation(atomic_load(&c->slot.word), charge);
+}
+
 nxmem_result nxmem_manager_wait(nxmem_manager manager, uint64_t charge, uint32_t timeout_ms, nxmem_error *error) {
   nx_charge *c = nx_charge_at(charge);
   if (nx_is_forked()) return nx_manager_unknown(error);
-  if (c == NULL) return nx_fail(error, NXMEM_ERR_STALE_HANDLE, "wait: the handle names no charge");
+  if (c == NULL || !was_issued(c, charge))
+    return nx_fail(error, NXMEM_ERR_STALE_HANDLE, "wait: the handle names no charge");
+  if (is_anothers(c, charge, manager))
+    return nx_fail(error, NXMEM_ERR_WRONG_OWNER, "wait: found a charge of another manager");
   if (!count_waiters(manager, 1u, error)) return NXMEM_ERR_STALE_HANDLE;
   if (is_open(c, charge) && timeout_ms != 0) wait_until(c, charge, timeout_ms);
   (void)count_waiters(manager, UINT32_MAX, NULL);
