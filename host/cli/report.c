@@ -90,7 +90,19 @@ static void print_array(FILE *out, const json_t *array) {
   if (shown < size) fputs(" ...", out);
 }
 
+static int is_axes(const json_t *value) { return json_object_get(value, "charged") != NULL; }
+
+/* "charged/physical/mapped", bytes each. */
+static void print_axes(FILE *out, const json_t *axes) {
+  print_value(out, json_object_get(axes, "charged"));
+  fputc('/', out);
+  print_value(out, json_object_get(axes, "physical"));
+  fputc('/', out);
+  print_value(out, json_object_get(axes, "mapped"));
+}
+
 static void print_value(FILE *out, const json_t *value) {
+  if (is_axes(value)) print_axes(out, value);
   if (json_is_string(value)) fputs(json_string_value(value), out);
   if (json_is_integer(value)) fprintf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
   if (json_is_boolean(value)) fputs(json_is_true(value) ? "yes" : "no", out);
@@ -109,7 +121,7 @@ static void print_facts(FILE *out, json_t *row, int skip) {
   const char *separator = "", *key;
   json_t *value;
   json_object_foreach(row, key, value) {
-    if (skip-- > 0 || json_is_object(value) || !strcmp(key, "message") || !strcmp(key, "result")) continue;
+    if (skip-- > 0 || (json_is_object(value) && !is_axes(value)) || !strcmp(key, "message") || !strcmp(key, "result")) continue;
     fputs(separator, out);
     print_key(out, key);
     print_value(out, value);

@@ -110,7 +110,7 @@ def limit_is_lowered():
 def shows_a_table():
     done = run(scenario(allocate("x", "a", 40)))
     equal(done.returncode, 0)
-    for word in (b"authority one", b"#############.......", b"tier host", b"mechanism a"):
+    for word in (b"authority one", b"#############.......", b"tier host", b"mechanism a", b"used 40960/40960/40960"):
         assert word in done.stdout, done.stdout
 
 
