@@ -26,11 +26,33 @@ static int is_there(uint64_t word, uint64_t handle) {
   return nxmem_same_generation(word, handle) && (state == NXMEM_SLOT_LIVE || state == NXMEM_SLOT_RELEASING);
 }
 
-/* 1: this call turned it. 0: *v says what it is, or (reason STALE_HANDLE) that it is not there. */
-static int turn(nx_mechanism *m, uint64_t handle, nxmem_lifecycle to, nxmem_verdict *v) {
+/* What a mechanism has. Once it has ended others may remove it at any time, and its slot is another's. */
+typedef struct hold {
+  nx_place *place; /* NULL: it was not there */
+  uint64_t parts[NXMEM_COMPOSITE_MAX];
+  uint32_t count; /* of parts that were open */
+} hold;
+
+/* While it is there, before it is ended: whoever turns it behind this has what is its own. */
+static hold hold_of(nx_mechanism *m, uint64_t handle) {
+  hold h = {.place = NULL};
+  if (!is_there(atomic_load(&m->slot.word), handle)) return h;
+  const uint64_t registry = atomic_load_explicit(&m->registry, memory_order_relaxed);
+  nx_registry *r = (nx_registry *)(void *)nx_table_find(&nx_registries, registry);
+  if (r != NULL) h.place = &r->places[atomic_load_explicit(&m->place, memory_order_relaxed)];
+  const uint32_t parts = atomic_load_explicit(&m->parts, memory_order_relaxed);
+  for (uint32_t i = 0; i < parts && i < NXMEM_COMPOSITE_MAX; i++) {
+    const uint64_t allocator = atomic_load(&m->allocators[i]);
+    if (allocator != 0) h.parts[h.count++] = allocator;
+  }
+  return is_there(atomic_load(&m->slot.word), handle) ? h : (hold){.place = NULL};
+}
+
+/* 1: this call turned it. 0: *v says what it is, or (reason STALE_HANDLE) that it is not there, or was not when it was held. */
+static int turn(nx_mechanism *m, const hold *h, uint64_t handle, nxmem_lifecycle to, nxmem_verdict *v) {
   uint64_t word = atomic_load(&m->slot.word);
   for (;;) {
-    if (!is_there(word, handle)) {
+    if (h->place == NULL || !is_there(word, handle)) {
       *v = nxmem_check_lost_claim(word, handle);
       return 0;
     }
@@ -44,12 +66,7 @@ static int turn(nx_mechanism *m, uint64_t handle, nxmem_lifecycle to, nxmem_verd
 }
 
 /* Of what was turned: only a selection that names it. */
-static void drop_selection(nx_mechanism *m, uint64_t handle) {
-  const uint64_t registry = atomic_load_explicit(&m->registry, memory_order_relaxed);
-  nx_registry *r = (nx_registry *)(void *)nx_table_find(&nx_registries, registry);
-  if (r == NULL) return;
-  nx_select_drop(&r->places[atomic_load_explicit(&m->place, memory_order_relaxed)], handle);
-}
+static void drop_selection(const hold *h, uint64_t handle) { nx_select_drop(h->place, handle); }
 
 static nxmem_result refuse(nxmem_verdict v, const char *verb, nxmem_error *error) {
   return v.reason == NXMEM_REASON_ENDED ? nx_ended(v, verb, error) : nx_member_refuse(v, "mechanism", error);
@@ -59,40 +76,29 @@ nxmem_result nxmem_mechanism_retire(nxmem_mechanism mechanism, nxmem_error *erro
   nx_mechanism *m = nx_mechanism_at(mechanism.id);
   if (m == NULL || nx_is_forked()) return nx_member_unknown("mechanism", error);
   nxmem_verdict v;
-  if (!turn(m, mechanism.id, NXMEM_LIFECYCLE_RETIRED, &v)) return refuse(v, "retire", error); /* T1 */
+  const hold h = hold_of(m, mechanism.id);
+  if (!turn(m, &h, mechanism.id, NXMEM_LIFECYCLE_RETIRED, &v)) return refuse(v, "retire", error); /* T1 */
   NX_STEP("retire: terminal");
-  drop_selection(m, mechanism.id); /* T2 */
+  drop_selection(&h, mechanism.id); /* T2 */
   return NXMEM_OK;
 }
 
 /* ---- Loss -------------------------------------------------------------------------------------------------------- */
 
-/* Its parts, as far as they are open. */
-static uint32_t parts_of(nx_mechanism *m, uint64_t out[NXMEM_COMPOSITE_MAX]) {
-  uint32_t n = 0;
-  const uint32_t parts = atomic_load_explicit(&m->parts, memory_order_relaxed);
-  for (uint32_t i = 0; i < parts; i++) {
-    const uint64_t allocator = atomic_load(&m->allocators[i]);
-    if (allocator != 0) out[n++] = allocator;
-  }
-  return n;
-}
-
 /* Whoever was let in before is inside; what is made behind its back is kept by who made it, or when the loss is confirmed. */
-static void shut(nx_mechanism *m, nxmem_loss *loss) {
-  uint64_t parts[NXMEM_COMPOSITE_MAX];
-  const uint32_t count = parts_of(m, parts);
-  for (uint32_t i = 0; i < count; i++) loss->calls_inside += nx_lost_shut(parts[i]);
+static void shut(const hold *h, nxmem_loss *loss) {
+  for (uint32_t i = 0; i < h->count; i++) loss->calls_inside += nx_lost_shut(h->parts[i]);
   NX_STEP("lose: shut");
-  for (uint32_t i = 0; i < count; i++) loss->retained += nx_owned_keep_all(parts[i], 0, NXMEM_KEPT_DEVICE_LOST);
+  for (uint32_t i = 0; i < h->count; i++) loss->retained += nx_owned_keep_all(h->parts[i], 0, NXMEM_KEPT_DEVICE_LOST);
 }
 
 static int lose(nx_mechanism *m, uint64_t handle, nxmem_loss *loss, nxmem_verdict *v) {
-  if (!turn(m, handle, NXMEM_LIFECYCLE_DEVICE_LOST, v)) return 0; /* L1, T1 */
+  const hold h = hold_of(m, handle);
+  if (!turn(m, &h, handle, NXMEM_LIFECYCLE_DEVICE_LOST, v)) return 0; /* L1, T1 */
   NX_STEP("lose: terminal");
-  drop_selection(m, handle); /* T2 */
+  drop_selection(&h, handle); /* T2 */
   loss->mechanisms++;
-  shut(m, loss);
+  shut(&h, loss);
   return 1;
 }
 
@@ -116,9 +122,11 @@ nxmem_result nxmem_registry_lose_device(nxmem_registry registry, NxmemDeviceId d
   for (uint32_t i = 0; i < count; i++) {
     nx_mechanism *m = (nx_mechanism *)(void *)nx_table_at(&nx_mechanisms, i);
     const uint64_t handle = nx_slot_handle(&m->slot);
+    if (!is_there(atomic_load(&m->slot.word), handle)) continue; /* its fields may be another's still */
     if (atomic_load_explicit(&m->registry, memory_order_relaxed) != registry.id) continue;
     if (atomic_load_explicit(&m->device, memory_order_relaxed) != nx_device_number(device)) continue;
     nxmem_verdict v;
+    NX_STEP("lose device: found");
     (void)lose(m, handle, &loss, &v);
   }
   nx_registry_leave(r);
@@ -139,13 +147,15 @@ nxmem_result nxmem_mechanism_confirm_terminated(nxmem_mechanism mechanism, nxmem
   const uint64_t word = atomic_load(&m->slot.word);
   if (!is_there(word, mechanism.id))
     return nx_member_refuse(nxmem_check_lost_claim(word, mechanism.id), "mechanism", error);
+  NX_STEP("confirm: looked at");
   if (nxmem_lifecycle_of(word) < NXMEM_LIFECYCLE_DEVICE_LOST)
     return nx_fail(error, NXMEM_ERR_INVALID_ARGUMENT, "confirm termination: the mechanism was not lost");
   nxmem_loss rest = {0, 0, 0};
-  if (nxmem_lifecycle_of(word) == NXMEM_LIFECYCLE_DEVICE_LOST) shut(m, &rest);
+  const hold h = hold_of(m, mechanism.id);
+  if (nxmem_lifecycle_of(word) == NXMEM_LIFECYCLE_DEVICE_LOST) shut(&h, &rest);
   if (rest.calls_inside != 0) return still_inside(rest.calls_inside, error);
   nxmem_verdict v;
-  if (!turn(m, mechanism.id, NXMEM_LIFECYCLE_TERMINATED, &v)) /* C1 */
+  if (!turn(m, &h, mechanism.id, NXMEM_LIFECYCLE_TERMINATED, &v)) /* C1 */
     return refuse(v, "confirm termination", error);
   return NXMEM_OK;
 }

@@ -65,13 +65,15 @@ nxmem_result nxmem_mechanism_quarantine(nxmem_mechanism mechanism, uint64_t firs
   if (count_out == NULL || (out == NULL && room != 0))
     return nx_fail(error, NXMEM_ERR_INVALID_ARGUMENT, "list quarantine: out or count_out is NULL");
   nx_mechanism *m = NULL;
-  const nxmem_result found = nx_mechanism_find(mechanism, &m, error);
+  nxmem_result found = nx_mechanism_find(mechanism, &m, error);
   if (found != NXMEM_OK) return found;
   listing l = {.first = first, .out = out, .room = room};
   for (uint32_t i = 0; i < NXMEM_COMPOSITE_MAX; i++) {
     const uint64_t allocator = atomic_load(&m->allocators[i]);
     if (allocator != 0) list_part(allocator, mechanism, &l);
   }
+  found = nx_mechanism_find(mechanism, &m, error); /* removed meanwhile: it may be another's that was listed */
+  if (found != NXMEM_OK) return found;
   *count_out = l.count;
   if (total_out != NULL) *total_out = l.total;
   return NXMEM_OK;

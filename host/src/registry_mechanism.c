@@ -54,6 +54,7 @@ static nxmem_result open_part(registering *g, uint32_t i) {
 
 /* Shown last; then it may be selected, and whoever ends it from then on finds its fields. */
 static nxmem_result show(registering *g, nx_mechanism *m, nx_place *place, uint32_t at, nxmem_mechanism *out) {
+  NX_STEP("register: slot taken");
   atomic_store_explicit(&m->registry, g->registry, memory_order_relaxed);
   atomic_store_explicit(&m->context, g->context.id, memory_order_relaxed);
   atomic_store_explicit(&m->authority, g->authority.id, memory_order_relaxed);

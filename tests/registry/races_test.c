@@ -16,6 +16,10 @@ static void register_it(nx_actor *a) {
   const nxmem_open_options options = {.mechanism = "puppet"};
   a->result = nxmem_mechanism_register(play.context, play.authority, play.plugin, &options, &a->mechanism, &a->error);
 }
+static void register_on_1(nx_actor *a) {
+  const nxmem_open_options options = {.mechanism = "puppet-1", .device = &nx_device_1};
+  a->result = nxmem_mechanism_register(play.context, play.authority, play.plugin, &options, &a->mechanism, &a->error);
+}
 static void bind_it(nx_actor *a) { a->result = nxmem_bind(play.registry, nx_device_0, &a->binding, &a->error); }
 
 /* ---- Selection --------------------------------------------------------------------------------------------------- */
@@ -282,6 +286,66 @@ static void test_register_ended(void **state) {
   nx_put_away(registering.mechanism);
   nx_play_strike(&play);
 }
+
+/* Its slot was that of one on the device that is lost; it is on another, and not shown yet. */
+static void test_lose_beside_register(void **state) {
+  (void)state;
+  play = nx_play_set_two();
+  nx_actor registering = {0};
+  nxmem_loss loss;
+  nx_must_go(nx_play_register(&play));
+  puppet.table.device = nx_device_1;
+  nx_actor_start(&registering, register_on_1, "register: slot taken");
+  nx_watch("lose device: found");
+  MUST(nxmem_registry_lose_device(play.registry, nx_device_0, &loss, &error));
+  assert_int_equal(nx_watched(), 0);
+  assert_int_equal(loss.mechanisms, 0);
+  assert_int_equal(nx_actor_end(&registering), NXMEM_OK);
+  nx_must_go(registering.mechanism);
+  nx_play_strike(&play);
+}
+
+/* ---- A slot that becomes another's --------------------------------------------------------------------------------- */
+
+typedef struct reuse_row {
+  const char *name;
+  void (*ends)(nx_actor *a);
+  const char *until;
+  nxmem_result result;
+} reuse_row;
+
+static void confirm_it(nx_actor *a) { a->result = nxmem_mechanism_confirm_terminated(a->mechanism, &a->error); }
+
+static const reuse_row reuse_rows[] = {
+    {"reuse: behind a retirement's lifecycle", retire_it, "retire: terminal", NXMEM_OK},
+    {"reuse: behind a loss's lifecycle", lose_it, "lose: terminal", NXMEM_OK},
+    {"reuse: behind a confirmation's look", confirm_it, "confirm: looked at", NXMEM_ERR_STALE_HANDLE},
+};
+
+/* While an end stands there its mechanism is removed by others, and its slot is that of another device's. */
+static void test_reuse(void **state) {
+  const reuse_row *row = *state;
+  play = nx_play_set_two();
+  nx_actor ending = {.mechanism = nx_play_register(&play)};
+  if (row->ends == confirm_it) MUST(nxmem_mechanism_lose(ending.mechanism, NULL, &error));
+  nx_actor_start(&ending, row->ends, row->until);
+  nx_put_away(ending.mechanism);
+  puppet.table.device = nx_device_1;
+  nx_actor other = {0};
+  register_on_1(&other);
+  assert_int_equal((uint32_t)other.mechanism.id, (uint32_t)ending.mechanism.id); /* the slot */
+  const nxmem_binding binding = nx_must_bind(other.mechanism);
+  const nxmem_bound bound = nx_must_allocate_bound(binding, 64);
+  assert_int_equal(nx_actor_end(&ending), row->result);
+  nx_assert_selected(&play, (nxmem_mechanism){0});
+  assert_int_equal(nx_state_of(other.mechanism).holdings.live, 1);
+  assert_int_equal(nx_state_of(other.mechanism).selected, 1);
+  MUST(nxmem_bound_release(&bound, &error));
+  MUST(nxmem_binding_end(binding, 0, &error));
+  nx_put_away(other.mechanism);
+  nx_play_strike(&play);
+}
+
 int main(void) {
   nx_suite suite = {0};
   nx_suite_add(&suite, "select: a healthy predecessor is restored", test_healthy_predecessor, NULL);
@@ -293,6 +357,8 @@ int main(void) {
   nx_suite_add(&suite, "select: newer than a restored one that ended is kept", test_newer_than_restored, NULL);
   nx_suite_add(&suite, "select: two fail, the first withdraws first", test_two_failing_first, NULL);
   nx_suite_add(&suite, "select: two fail, the second withdraws first", test_two_failing_second, NULL);
+  nx_suite_add(&suite, "lose a device: what is being registered on another", test_lose_beside_register, NULL);
+  nx_suite_rows(&suite, ROWS(reuse_rows), test_reuse);
   static const end_row *const ends[] = {&retiring_row, &losing_row};
   for (size_t i = 0; i < 2; i++) {
     const char *what = ends[i]->name;
