@@ -118,5 +118,5 @@ class Afl(Crew):
                     self.keep(called, path.read_bytes())
 
     def collect(self):
-        self._export()
         self._take_failures()
+        self._export()

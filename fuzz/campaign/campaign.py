@@ -1,7 +1,9 @@
 """The campaign itself: lanes of slices until the time is over, and triage, tidying and exchange behind each slice."""
+import collections
 import contextlib
 import dataclasses
 import fcntl
+import functools
 import json
 import time
 
@@ -55,6 +57,8 @@ class Campaign:
         self.began = 0.0
         self.next_line = 0.0
         self.troubles = []  # engines that could not run; the others go on
+        self.tries = collections.Counter()  # by unit: slices that could not run
+        self.unshared = {}  # by target: why its last exchange with other machines failed
         self.looked = 0.0
         context.processes.tick = self.tick
 
@@ -117,16 +121,23 @@ class Campaign:
                 self._try(lane, unit, min(left, self.schedule.slice_seconds))
 
     def _try(self, lane, unit, seconds):
-        try:
-            self._begin(lane, unit, seconds)
-        except CouldNotRun as problem:
-            self._trouble(unit, problem)
+        if not self._goes_well(unit, lambda: self._begin(lane, unit, seconds)):
             self.schedule.done(unit, seconds * lane.jobs)
+            self._count_try(unit)
 
-    def _trouble(self, unit, problem):
-        self.troubles.append(unit)
-        report.say(f"{unit} could not run: {problem}")
-        if self.troubles.count(unit) == TRIES:
+    def _goes_well(self, unit, what):
+        """A disk that is full or gone is an engine's trouble, not the end: others may do without it."""
+        try:
+            what()
+            return True
+        except (CouldNotRun, OSError) as problem:
+            self.troubles.append(unit)
+            report.say(f"{unit} could not run: {problem}")
+            return False
+
+    def _count_try(self, unit):
+        self.tries[unit] += 1
+        if self.tries[unit] == TRIES:
             self.schedule.drop(unit)
 
     def _begin(self, lane, unit, seconds):
@@ -135,8 +146,12 @@ class Campaign:
         crew.prepare()
         now = time.monotonic()
         seconds = min(seconds, max(self.deadline - now, LEAST))
+        try:
+            crew.start(seconds)
+        except OSError:
+            crew.finish()  # the jobs that did start
+            raise
         self.slices.append(Slice(lane, unit, crew, now, now + seconds))
-        crew.start(seconds)
 
     def tick(self):
         """Looks after what runs, also while something else is waited for."""
@@ -151,27 +166,24 @@ class Campaign:
             report.say(self._line(now))
 
     def _look_after(self, one, now):
-        if one.failed:
-            return
-        try:
-            one.crew.poll()
-        except CouldNotRun as problem:
-            self._trouble(one.unit, problem)
+        if not one.failed and not self._goes_well(one.unit, one.crew.poll):
             one.failed, one.until = True, now
+            self._count_try(one.unit)
 
     # ---- Behind a slice ------------------------------------------------------------------------------------------
 
     def _finish(self, one):
         seconds = max(time.monotonic() - one.began, 0.001)
-        one.crew.finish()
         self.slices.remove(one)
+        self._goes_well(one.unit, one.crew.finish)
         # One that fails is not tried again before the others had their turn.
         self.schedule.done(one.unit, (self.schedule.slice_seconds if one.failed else seconds) * one.crew.jobs)
         row = self.rows.setdefault(one.unit, report.Row(one.unit.target, one.unit.engine))
         row.add(one.crew, seconds)
         for raw in one.crew.raws.values():
-            self.context.triage.take(raw)
-        self._tidy(one.crew)
+            if not self._goes_well(one.unit, functools.partial(self.context.triage.take, raw)):
+                report.say(f"{raw.kind} of {one.unit}, not judged; the input in hex: {raw.data.hex()}")
+        self._goes_well(one.unit, lambda: self._tidy(one.crew))
 
     def _tidy(self, crew):
         if crew.corpus.wants_less() and not self.context.processes.interrupted:
@@ -181,9 +193,16 @@ class Campaign:
         self._exchange(crew.corpus)
 
     def _exchange(self, corpus: Corpus):
-        if self.context.sync is not None:
+        """Where the common folder is full or gone, what was found stays here, and goes there once that works again."""
+        if self.context.sync is None:
+            return
+        try:
             corpus.exchange(self.context.sync / "corpus", self.context.machine)
             self._publish(corpus.target)
+            self.unshared.pop(corpus.target, None)
+        except OSError as problem:
+            self.unshared[corpus.target] = str(problem)
+            report.say(f"{corpus.target} is not shared with other machines: {problem}")
 
     def _publish(self, target):
         """Findings are named by their cause, so machines that found the same write the same file."""
@@ -221,6 +240,8 @@ class Campaign:
         total = 0
         for unit in dict.fromkeys(self.troubles):
             report.say(f"  {unit} could not run, {self.troubles.count(unit)} times")
+        for target, why in self.unshared.items():
+            report.say(f"  {target} is not shared with other machines: {why}")
         for target in targets:
             rows = [row for unit, row in self.rows.items() if unit.target == target]
             for row in rows:
@@ -242,7 +263,7 @@ class Campaign:
         triage = self.context.triage
         return {
             "campaign": self.name, "seconds": self.seconds, "interrupted": self.context.processes.interrupted,
-            "could_not_run": [str(unit) for unit in self.troubles],
+            "could_not_run": [str(unit) for unit in self.troubles], "not_shared": self.unshared,
             "rows": [row.as_json() for row in self.rows.values()],
             "findings": [report.finding_json(finding) for finding in triage.findings.values()],
             "unreproduced": [{"target": raw.target, "engine": raw.engine, "kind": raw.kind, "name": name}

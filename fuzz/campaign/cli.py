@@ -4,6 +4,7 @@ import os
 import pathlib
 import socket
 import sys
+import tempfile
 import traceback
 
 from . import keeper, places, report, schedule
@@ -106,9 +107,22 @@ def check_folders(arguments):
         raise Usage(f"--json: there is no folder {arguments.json.absolute().parent}")
 
 
+def check_sync(folder):
+    """Before anything is built: a night alone is not what was asked for."""
+    if folder is None:
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".tried-") as file:
+            file.write(b"a file can be written here")
+    except OSError as problem:
+        raise CouldNotRun(f"--sync: {problem}") from None
+
+
 def campaign(arguments):
     what, seconds, name = plan(arguments)
     check_folders(arguments)
+    check_sync(arguments.sync)
     where = places.Places(arguments.build.absolute())
     processes = Processes()
     builds = Programs(where, processes, report.say)
@@ -129,7 +143,7 @@ def campaign(arguments):
     if not found and not any(row.execs for row in run.rows.values()):
         report.complain(f"nothing ran; the engines' words are in {where.build / 'fuzz'}")
         return COULD_NOT_RUN
-    if run.troubles and not found:
+    if (run.troubles or run.unshared) and not found:
         return COULD_NOT_RUN
     return FOUND if found else FINE
 

@@ -10,14 +10,25 @@ ROOM = 400  # below this many inputs nothing is minimised
 MERGE_LIMIT = 900  # seconds
 
 
+@contextlib.contextmanager
+def whole(path):
+    """A file to write beside `path`, which becomes it; nothing of it stays where that fails (a full disk)."""
+    beside = path.parent / f".{path.name}.{os.getpid()}"
+    try:
+        yield beside
+        beside.rename(path)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise
+
+
 def put(folder, data):
     """Keeps an input under its content's name; readers never see half of one. Returns 1 where it is new."""
     path = folder / content_name(data)
     if path.exists():
         return 0
-    beside = folder / f".{path.name}.{os.getpid()}"
-    beside.write_bytes(data)
-    beside.rename(path)
+    with whole(path) as beside:
+        beside.write_bytes(data)
     return 1
 
 
@@ -120,6 +131,5 @@ def copy_new(paths, folder):
     for path in paths:
         if path.exists() and not (folder / path.name).exists():
             folder.mkdir(parents=True, exist_ok=True)
-            beside = folder / f".{path.name}.{os.getpid()}"
-            shutil.copyfile(path, beside)
-            beside.rename(folder / path.name)
+            with whole(folder / path.name) as beside:
+                shutil.copyfile(path, beside)

@@ -57,17 +57,18 @@ class Processes:
             return subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=out, stderr=out,
                                     env={**os.environ, **(environment or {})}, cwd=cwd, preexec_fn=_in_child)
 
-    def run(self, command, limit, environment=None, cwd=None, always=False, feed=None):
-        """Runs a program to its end, `limit` seconds at most. Unless `always`, a request to end interrupts it."""
+    def run(self, command, limit, environment=None, cwd=None, always=False, feed=None, look=None):
+        """Runs a program to its end, `limit` seconds at most. Unless `always`, a request to end interrupts it. `look` is
+        called again and again with the file in which its words are."""
         with tempfile.TemporaryDirectory() as folder:
             log = pathlib.Path(folder) / "log"
             with open(log, "wb") as out, open(feed or os.devnull, "rb") as words:
                 process = subprocess.Popen([str(word) for word in command], stdin=words, stdout=out, stderr=out,
                                            env={**os.environ, **(environment or {})}, cwd=cwd, preexec_fn=_in_child)
-            timed_out = not self._wait(process, limit, always)
+            timed_out = not self._wait(process, limit, always, lambda: look and look(log))
             return Result(process.returncode, log.read_text(errors="replace"), timed_out)
 
-    def _wait(self, process, limit, always):
+    def _wait(self, process, limit, always, look):
         until = time.monotonic() + limit
         while process.poll() is None:
             if self.interrupted and not always:
@@ -76,6 +77,7 @@ class Processes:
             if time.monotonic() > until:
                 stop([process], signal.SIGABRT, 10)  # with handle_abort=1 it says where it is
                 return False
+            look()
             self.pause(0.02)
         return True
 

@@ -1,6 +1,7 @@
 """A finding as a test: its input and, beside it, what it is, in fuzz/found/TARGET/."""
 import json
 
+from .corpus import whole
 from .places import ROOT, inputs_in
 
 AGAIN = {
@@ -35,8 +36,9 @@ def write(finding, folder):
     """Returns the input's path."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{finding.name}.bin"
-    path.write_bytes(finding.data)
-    path.with_suffix(".toml").write_text(note(finding, path.relative_to(ROOT)))
+    for one, data in ((path, finding.data), (path.with_suffix(".toml"), note(finding, path.relative_to(ROOT)).encode())):
+        with whole(one) as beside:
+            beside.write_bytes(data)
     return path
 
 

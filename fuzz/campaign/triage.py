@@ -116,8 +116,16 @@ class Triage:
         finding.known = finding.path is not None
         if not finding.known:
             self._shrink(raw, finding)
-            finding.path = stub.write(finding, folder)
+            self._write(finding, folder)
         self.say(f"finding{' (known)' if finding.known else ''}: {finding.path.stem}: {finding.cause.line}")
+
+    def _write(self, finding, folder):
+        """What a disk that is full or read-only does not take is told: an input has a kilobyte at most."""
+        try:
+            finding.path = stub.write(finding, folder)
+        except OSError as problem:
+            finding.path = folder / f"{finding.name}.bin"
+            self.say(f"{finding.path} could not be written: {problem}; the input in hex: {finding.data.hex()}")
 
     def _keep_apart(self, raw):
         folder = self.places.unreproduced(raw.target)

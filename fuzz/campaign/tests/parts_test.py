@@ -11,7 +11,7 @@ import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
-from campaign import cause, cli, corpus, keeper, places, processes, schedule  # noqa: E402
+from campaign import cause, cli, corpus, keeper, places, processes, programs, schedule  # noqa: E402
 from campaign.tests.tap import same, tell  # noqa: E402
 
 RUN = places.ROOT / "fuzz/run.py"
@@ -45,6 +45,9 @@ def argument_rows():
     done = run(["table", "1"], env={**os.environ, "PATH": str(pathlib.Path(sys.executable).parent / "nothing")})
     yield "arguments: without a compiler nothing is skipped", same(done.returncode, 3) + (
         [] if "clang is not installed" in done.stderr else [done.stderr])
+    done = run(["table", "1", "--sync", "/dev/null/x"])
+    yield "arguments: a folder of --sync that cannot be used is told before anything is built", same(
+        [done.returncode, done.stdout, "fuzz: --sync: " in done.stderr], [3, "", True])
 
 
 # ---- Causes --------------------------------------------------------------------------------------------------------
@@ -137,6 +140,28 @@ def corpus_rows():
         yield "sync: a machine's folder shrinks with its corpus", same(names(base / "sync/table/a"), set())
 
 
+# ---- Files ---------------------------------------------------------------------------------------------------------
+
+def file_rows():
+    with tempfile.TemporaryDirectory() as folder:
+        base = pathlib.Path(folder)
+        (base / "taken/x").mkdir(parents=True)
+        failed = False
+        try:
+            with corpus.whole(base / "taken") as beside:
+                beside.write_bytes(b"half")
+        except OSError:
+            failed = True
+        yield "files: of one that cannot be written nothing stays", same([failed, os.listdir(base)], [True, ["taken"]])
+        said, log = [], base / "log"
+        log.write_text("[1/9] a\n[2/9] b\nnot a step\n")
+        progress = programs.Progress("asan", said.append)
+        progress(log)
+        progress.next = 0
+        progress(log)
+        yield "files: a long build says how far it is, once in a while", same(said, ["  asan: building for 0 s, 2 of 9 steps"])
+
+
 # ---- Turns ---------------------------------------------------------------------------------------------------------
 
 def simulated(plan, seconds):
@@ -177,7 +202,7 @@ def schedule_rows():
 # ---- Engines that fail ---------------------------------------------------------------------------------------------
 
 BROKEN = """
-import sys
+import errno, pathlib, shutil, sys
 sys.path.insert(0, {fuzz!r})
 from campaign import campaign, cli, crew, keeper, processes
 class Engine(crew.Crew):
@@ -193,20 +218,42 @@ class Good(Engine):
 class Bad(Engine):
     engine = "afl"
     def poll(self): raise processes.CouldNotRun("out of shared memory")
-campaign.CREWS = {{"libfuzzer": Good, "afl": Bad}}
-sys.exit(keeper.guarded(lambda: cli.driver(["table", "4", "--engine", "libfuzzer,afl", "--jobs", "2", "--build", {build!r}])))
+class Full(Engine):
+    engine = "afl"
+    def poll(self): self.counter(0).write_bytes(bytes([9, 0, 0, 0, 0, 0, 0, 0]))
+    def collect(self): raise OSError(errno.ENOSPC, "No space left on device")
+class Unshared(Good):
+    def collect(self):
+        shared = pathlib.Path({build!r}, "shared/corpus")
+        shutil.rmtree(shared)
+        shared.write_text("no folder any more")
+campaign.CREWS = {{"libfuzzer": {first}, "afl": {second}}}
+sys.exit(keeper.guarded(lambda: cli.driver(["table", "4", "--engine", "libfuzzer,afl", "--jobs", "2", "--build", {build!r},
+                                            "--sync", {build!r} + "/shared"])))
 """
 
 
-def failing_rows():
+def broken(first, second):
     with tempfile.TemporaryDirectory() as folder:
-        text = BROKEN.format(fuzz=str(places.ROOT / "fuzz"), build=folder)
-        done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
-        yield "engines: one that fails does not end the others, and is told", same(
-            [done.returncode, "table/afl could not run: out of shared memory" in done.stdout,
-             "table/afl could not run, 3 times" in done.stdout,
-             done.stdout.splitlines()[-1].startswith("fuzz table: 9 execs")], [3, True, True, True]) and [
-                 done.stdout + done.stderr]
+        text = BROKEN.format(fuzz=str(places.ROOT / "fuzz"), build=folder, first=first, second=second)
+        return subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+
+
+def failing_rows():
+    done = broken("Good", "Bad")
+    yield "engines: one that fails does not end the others, and is told", same(
+        [done.returncode, "table/afl could not run: out of shared memory" in done.stdout,
+         "table/afl could not run, 3 times" in done.stdout,
+         done.stdout.splitlines()[-1].startswith("fuzz table: 9 execs")], [3, True, True, True]) and [
+             done.stdout + done.stderr]
+    done = broken("Good", "Full")
+    yield "engines: one whose disk is full does not end the others, and is told", same(
+        [done.returncode, "table/afl could not run: [Errno 28]" in done.stdout,
+         done.stdout.splitlines()[-1].startswith("fuzz table: 18 execs")], [3, True, True]) and [done.stdout + done.stderr]
+    done = broken("Unshared", "Good")
+    yield "engines: a common folder that goes away does not end the campaign, and is told", same(
+        [done.returncode, done.stdout.count("  table is not shared with other machines: "),
+         done.stdout.splitlines()[-1].startswith("fuzz table: 18 execs")], [3, 1, True]) and [done.stdout + done.stderr]
 
 
 # ---- Ends ----------------------------------------------------------------------------------------------------------
@@ -274,6 +321,7 @@ def rows():
     yield from argument_rows()
     yield from cause_rows()
     yield from corpus_rows()
+    yield from file_rows()
     yield from schedule_rows()
     yield from failing_rows()
     yield from keeper_rows()
