@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """nxmem status: scenarios, what comes of each step, and the books of their end. Prints TAP."""
 import json
+import os
 
 from harness import equal, main, nxmem, plugin, write
 
@@ -114,6 +115,34 @@ def shows_a_table():
         assert word in done.stdout, done.stdout
 
 
+def no_regular_file(make):
+    def run_it():
+        path = write("scenario.json", b"")
+        os.unlink(path)
+        make(path)
+        try:
+            equal(nxmem("status", path).returncode, 3)
+        finally:
+            os.rmdir(path) if os.path.isdir(path) else os.unlink(path)
+    return run_it
+
+
+def large_file(path):
+    with open(path, "wb") as file:
+        file.write(b"{" + b" " * (17 << 20) + b"}")
+
+
+def names_are_escaped():
+    for name in ("\x1b[31mred", "a\nb", "\u202ebidi", "\u20ac" * 60, "x" * 59 + "\u20ac" * 30):
+        code, rows = report(scenario() | {"authorities": {name: {"tier": "host"}},
+                                          "mechanisms": {name: {"plugin": "minimal", "mechanism": "minimal", "authority": name}},
+                                          "steps": [allocate(name, name, 1), {"do": "release", "name": name}]})
+        equal(code, 0)
+        done = run(scenario() | {"limits": {name: axes(1)}})
+        equal(done.returncode, 3)
+        assert not any(byte < 32 and byte != 10 for byte in done.stdout + done.stderr), done.stderr
+
+
 def broken(document):
     def run_it():
         equal(run(document).returncode, 3)
@@ -131,6 +160,23 @@ def broken_scenarios():
             ("a limit below zero", changed(limits={"host": axes(-1)})), ("a limit of text", changed(limits={"host": "all"})),
             ("an authority that is not named", changed(mechanisms={"a": {"plugin": "minimal", "mechanism": "minimal",
                                                                         "authority": "none"}})),
+            ("steps that are no list", changed(steps={})), ("steps of nothing", changed(steps=None)),
+            ("a key that is unknown", changed(stpes=[])),
+            ("an axis that is unknown", changed(limits={"host": {"charge": 1}})),
+            ("a budget's key that is unknown", changed(authorities={"one": {"tier": "host", "bugdet": axes(1)}, "two": {"tier": "host"}})),
+            ("a mechanism's key that is unknown", changed(mechanisms={"a": {"plugin": "minimal", "mechanism": "minimal",
+                                                                           "authority": "one", "size": 1}})),
+            ("a step's key that is unknown", scenario(allocate("x", "a", 1, byts=1))),
+            ("bytes below zero", scenario(allocate("x", "a", 1, bytes=-1))),
+            ("bytes of text", scenario(allocate("x", "a", 1, bytes="4096"))),
+            ("bytes by halves", scenario(allocate("x", "a", 1, bytes=1.5))),
+            ("an alignment of text", scenario(allocate("x", "a", 1, align="64"))),
+            ("a reservation of a list", scenario(allocate("x", "a", 1, reserve=[]))),
+            ("a name that is a number", scenario(allocate(7, "a", 1))),
+            ("an expectation that is a number", scenario(allocate("x", "a", 1, expect=7))),
+            ("a mechanism that is no text", scenario(allocate("x", ["a"], 1))),
+            ("deep arrays", b"[" * 100000), ("a key twice", b'{"steps": [], "steps": []}'),
+            ("a NUL in a text", b'{"steps": [{"do": "lo\\u0000se"}]}'), ("a number beyond all", b'{"steps": [{"do": "allocate", "bytes": 18446744073709551616}]}'),
             ("a mechanism that there is not", changed(mechanisms={"a": {"plugin": "minimal", "mechanism": "none",
                                                                        "authority": "one"}}))]
 
@@ -141,8 +187,12 @@ ROWS = [("a quota is refused", quota_is_refused), ("a refusal that is expected",
         ("a table", shows_a_table)]
 
 
+FILES = [("a FIFO", no_regular_file(os.mkfifo)), ("a directory", no_regular_file(os.mkdir)),
+         ("a file of 17 MiB", no_regular_file(large_file)), ("names that would steer a terminal", names_are_escaped)]
+
+
 def make_rows():
-    return ROWS + [(f"broken: {name}", broken(document)) for name, document in broken_scenarios()]
+    return ROWS + FILES + [(f"broken: {name}", broken(document)) for name, document in broken_scenarios()]
 
 
 if __name__ == "__main__":

@@ -5,8 +5,12 @@
  */
 #include "scenario.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "text.h"
 #include "words.h"
@@ -38,21 +42,40 @@ static nx_named *add(nx_scenario *s, nx_names *names, const char *name) {
   return entry;
 }
 
-static int bytes_of(nx_scenario *s, const json_t *object, const char *key, const char *where, uint64_t *out) {
+int nx_number_read(nx_scenario *s, const json_t *object, const char *key, const char *where, uint64_t *out) {
   const json_t *value = json_object_get(object, key);
   if (value == NULL) return 0;
   if (!json_is_integer(value) || json_integer_value(value) < 0)
-    return wrong(s, where, "need a number of bytes for each axis");
+    return wrong(s, where, "need whole numbers from 0 to 9223372036854775807");
   *out = (uint64_t)json_integer_value(value);
   return 0;
 }
 
+/* A word that is misspelt would go unheard. `known` ends with NULL. */
+int nx_keys_check(nx_scenario *s, json_t *object, const char *where, const char *const *known) {
+  const char *key = NULL;
+  json_t *value = NULL;
+  if (!json_is_object(object)) return wrong(s, where, "need an object");
+  json_object_foreach(object, key, value) {
+    uint32_t i = 0;
+    while (known[i] != NULL && strcmp(known[i], key) != 0) i++;
+    if (known[i] == NULL) return wrong(s, key, "the key is unknown here");
+  }
+  return 0;
+}
+
+static const char *const SCENARIO_KEYS[] = {"plugins", "authorities", "limits", "mechanisms", "steps", NULL};
+static const char *const AUTHORITY_KEYS[] = {"tier", "budget", NULL};
+static const char *const MECHANISM_KEYS[] = {"plugin", "mechanism", "authority", NULL};
+static const char *const AXES_KEYS[] = {"charged", "physical", "mapped", NULL};
+
 /* An axis that is not named stays as it was. */
-int nx_axes_read(nx_scenario *s, const json_t *value, const char *where, nxmem_axes *out) {
-  if (!json_is_object(value)) return wrong(s, where, "need an object with charged, physical, mapped");
-  if (bytes_of(s, value, "charged", where, &out->charged) || bytes_of(s, value, "physical", where, &out->physical))
+int nx_axes_read(nx_scenario *s, json_t *value, const char *where, nxmem_axes *out) {
+  if (nx_keys_check(s, value, where, AXES_KEYS)) return -1;
+  if (nx_number_read(s, value, "charged", where, &out->charged) ||
+      nx_number_read(s, value, "physical", where, &out->physical))
     return -1;
-  return bytes_of(s, value, "mapped", where, &out->mapped);
+  return nx_number_read(s, value, "mapped", where, &out->mapped);
 }
 
 int nx_tier_read(nx_scenario *s, const json_t *value, const char *where, uint32_t *out) {
@@ -65,15 +88,28 @@ int nx_tier_read(nx_scenario *s, const json_t *value, const char *where, uint32_
   return wrong(s, where, "need a tier: device, host or disk");
 }
 
+/* A FIFO would keep us waiting, and a scenario is small. */
+static int open_file(nx_scenario *s, const char *path) {
+  struct stat status;
+  const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0) return wrong(s, "open", strerror(errno));
+  if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size <= NX_SCENARIO_BYTES) return fd;
+  (void)close(fd);
+  return wrong(s, "open", "need a regular file of at most 16 MiB");
+}
+
 int nx_scenario_read(nx_scenario *s, const char *path) {
   json_error_t why;
-  s->document = json_load_file(path, JSON_REJECT_DUPLICATES, &why);
+  const int fd = open_file(s, path);
+  if (fd < 0) return -1;
+  s->document = json_loadfd(fd, JSON_REJECT_DUPLICATES, &why);
+  (void)close(fd);
   if (s->document == NULL) {
     char text[64];
     (void)snprintf(text, sizeof text, "line %d, column %d", why.line, why.column);
     return wrong(s, text, why.text);
   }
-  return json_is_object(s->document) ? 0 : wrong(s, "scenario", "need an object");
+  return nx_keys_check(s, s->document, "scenario", SCENARIO_KEYS);
 }
 
 void nx_scenario_free(nx_scenario *s) { json_decref(s->document); }
@@ -98,8 +134,9 @@ static int open_authority(nx_scenario *s, const char *name, json_t *value) {
   nxmem_axes budget = NXMEM_AXES_UNLIMITED;
   uint32_t tier = 0;
   nx_named *entry = add(s, &s->authorities, name);
-  if (entry == NULL || nx_tier_read(s, json_object_get(value, "tier"), name, &tier)) return -1;
-  const json_t *named = json_object_get(value, "budget");
+  if (entry == NULL || nx_keys_check(s, value, name, AUTHORITY_KEYS)) return -1;
+  if (nx_tier_read(s, json_object_get(value, "tier"), name, &tier)) return -1;
+  json_t *named = json_object_get(value, "budget");
   if (named != NULL && nx_axes_read(s, named, name, &budget)) return -1;
   if (nxmem_authority_create(s->registry, &entry->authority, &error) != NXMEM_OK) return failed(s, name, &error);
   return nxmem_manager_add_authority(s->manager, entry->authority, tier, &budget, &error) == NXMEM_OK
@@ -113,7 +150,7 @@ static int open_mechanism(nx_scenario *s, const char *name, json_t *value) {
   const nx_named *plugin = nx_named_find(&s->plugins, json_string_value(json_object_get(value, "plugin")));
   const nx_named *authority = nx_named_find(&s->authorities, json_string_value(json_object_get(value, "authority")));
   const nxmem_open_options options = {.mechanism = json_string_value(json_object_get(value, "mechanism"))};
-  if (entry == NULL) return -1;
+  if (entry == NULL || nx_keys_check(s, value, name, MECHANISM_KEYS)) return -1;
   if (plugin == NULL || authority == NULL || options.mechanism == NULL)
     return wrong(s, name, "need plugin and authority that are named above, and a mechanism of the plugin");
   entry->of = (uint32_t)(authority - s->authorities.entries);

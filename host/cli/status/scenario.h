@@ -11,7 +11,7 @@
 #include "nxmem_manager.h"
 #include "report.h"
 
-enum { NX_SCENARIO_MAX = 32, NX_SCENARIO_TEXT = 512 };
+enum { NX_SCENARIO_MAX = 32, NX_SCENARIO_TEXT = 512, NX_SCENARIO_BYTES = 16 << 20 };
 
 typedef struct nx_named {
   const char *name; /* the document's */
@@ -54,7 +54,9 @@ void nx_scenario_show(nx_scenario *scenario, nx_report *report);
 
 /* Shared by those above. */
 nx_named *nx_named_find(nx_names *names, const char *name);
-int nx_axes_read(nx_scenario *scenario, const json_t *value, const char *where, nxmem_axes *out);
+int nx_keys_check(nx_scenario *scenario, json_t *object, const char *where, const char *const *known);
+int nx_number_read(nx_scenario *scenario, const json_t *object, const char *key, const char *where, uint64_t *out);
+int nx_axes_read(nx_scenario *scenario, json_t *value, const char *where, nxmem_axes *out);
 int nx_tier_read(nx_scenario *scenario, const json_t *value, const char *where, uint32_t *out);
 
 #endif /* NXMEM_CLI_SCENARIO_H */

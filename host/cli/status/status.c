@@ -46,7 +46,8 @@ static const struct argp PARSER = {
     .parser = parse,
     .args_doc = "FILE",
     .doc =
-        "Run a scenario and show what is used, by tier, authority and mechanism, on three axes: bytes charged/physical/mapped.\v"
+        "Run a scenario and show what is used, by tier, authority and mechanism, on three axes: bytes "
+        "charged/physical/mapped.\v"
         "FILE is a JSON object: \"plugins\" (name: path), \"authorities\" (name: {tier, budget}), \"limits\" (tier: "
         "{charged, "
         "physical, mapped}), \"mechanisms\" (name: {plugin, mechanism, authority}), \"steps\" (a list of {\"do\": "

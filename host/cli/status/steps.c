@@ -11,9 +11,11 @@
 /* What a step works on; NULL what it does not name. */
 typedef struct step {
   nx_scenario *scenario;
-  const json_t *value;
+  json_t *value;
   const char *name; /* of the allocation */
   nx_named *mechanism, *authority, *allocation;
+  uint64_t bytes, align; /* of an allocation */
+  nxmem_axes reserve;    /* for it */
   nxmem_axes axes;
   uint32_t tier;
 } step;
@@ -24,26 +26,17 @@ static nxmem_result missing(nxmem_error *error, const char *what) {
   return error->result;
 }
 
-static uint64_t number_of(const json_t *from, const char *key, uint64_t otherwise) {
-  const json_t *value = json_object_get(from, key);
-  return json_is_integer(value) && json_integer_value(value) >= 0 ? (uint64_t)json_integer_value(value) : otherwise;
-}
-
 static nxmem_result allocate(step *t, nxmem_error *error) {
   nx_names *all = &t->scenario->allocations;
   if (t->mechanism == NULL || t->name == NULL) return missing(error, "a mechanism and a name for the allocation");
   if (t->allocation != NULL || all->count == NX_SCENARIO_MAX)
     return missing(error, "a name of its own; at most 32 are kept");
   nx_named *entry = &all->entries[all->count];
-  const uint64_t bytes = number_of(t->value, "bytes", 4096);
   nxmem_request request = {.authority = t->scenario->authorities.entries[t->mechanism->of].authority,
                            .binding = t->mechanism->binding,
-                           .bytes = bytes,
-                           .align = number_of(t->value, "align", 64),
-                           .reserve = {bytes, bytes, bytes}};
-  const json_t *reserve = json_object_get(t->value, "reserve");
-  if (reserve != NULL && nx_axes_read(t->scenario, reserve, "reserve", &request.reserve))
-    return missing(error, "numbers of bytes to reserve");
+                           .bytes = t->bytes,
+                           .align = t->align,
+                           .reserve = t->reserve};
   *entry = (nx_named){.name = t->name};
   const nxmem_result r = nxmem_manager_allocate(t->scenario->manager, &request, &entry->bound, NULL, NULL, error);
   if (r == NXMEM_OK) all->count++;
@@ -133,9 +126,42 @@ static void add_row(nx_report *report, const step *t, const deed *d, nxmem_resul
   nx_report_add(report, row);
 }
 
-static int run_one(nx_scenario *s, const json_t *value, nx_report *report) {
+static const char *const STEP_KEYS[] = {"do",    "expect", "name",    "mechanism", "authority",
+                                        "bytes", "align",  "reserve", "tier",      NULL};
+static const char *const STEP_TEXTS[] = {"do", "expect", "name", "mechanism", "authority", "tier"};
+
+static int unreadable(nx_scenario *s, const char *key, const char *what) {
+  (void)snprintf(s->why, sizeof s->why, "step: %s: %s", key, what);
+  return -1;
+}
+
+static int check_step(nx_scenario *s, json_t *value) {
+  if (nx_keys_check(s, value, "step", STEP_KEYS)) return -1;
+  for (size_t i = 0; i < sizeof STEP_TEXTS / sizeof STEP_TEXTS[0]; i++) {
+    const json_t *text = json_object_get(value, STEP_TEXTS[i]);
+    if (text != NULL && !json_is_string(text)) return unreadable(s, STEP_TEXTS[i], "need a text");
+  }
+  return 0;
+}
+
+static int read_allocation(nx_scenario *s, step *t) {
+  json_t *reserve = json_object_get(t->value, "reserve");
+  if (nx_number_read(s, t->value, "bytes", "bytes", &t->bytes) ||
+      nx_number_read(s, t->value, "align", "align", &t->align))
+    return -1;
+  t->reserve = (nxmem_axes){t->bytes, t->bytes, t->bytes};
+  return reserve != NULL && nx_axes_read(s, reserve, "reserve", &t->reserve) ? -1 : 0;
+}
+
+static int run_one(nx_scenario *s, json_t *value, nx_report *report) {
+  if (check_step(s, value)) return -1;
   const deed *d = find_deed(text_of(value, "do"));
-  step t = {.scenario = s, .value = value, .name = text_of(value, "name"), .axes = NXMEM_AXES_UNLIMITED};
+  step t = {.scenario = s,
+            .value = value,
+            .name = text_of(value, "name"),
+            .bytes = 4096,
+            .align = 64,
+            .axes = NXMEM_AXES_UNLIMITED};
   nxmem_error error = {.result = NXMEM_OK};
   if (d == NULL) {
     (void)snprintf(
@@ -147,6 +173,7 @@ static int run_one(nx_scenario *s, const json_t *value, nx_report *report) {
   t.mechanism = nx_named_find(&s->mechanisms, text_of(value, "mechanism"));
   t.authority = nx_named_find(&s->authorities, text_of(value, "authority"));
   t.allocation = nx_named_find(&s->allocations, t.name);
+  if (d->act == allocate && read_allocation(s, &t)) return -1;
   if (d->takes_axes && nx_axes_read(s, json_object_get(value, "bytes"), d->word, &t.axes)) return -1;
   if (d->act == limit && nx_tier_read(s, json_object_get(value, "tier"), d->word, &t.tier)) return -1;
   add_row(report, &t, d, d->act(&t, &error), &error);
@@ -155,6 +182,7 @@ static int run_one(nx_scenario *s, const json_t *value, nx_report *report) {
 
 int nx_scenario_run(nx_scenario *s, nx_report *report) {
   const json_t *steps = json_object_get(s->document, "steps");
+  if (steps != NULL && !json_is_array(steps)) return unreadable(s, "steps", "need a list");
   for (size_t i = 0; i < json_array_size(steps); i++)
     if (run_one(s, json_array_get(steps, i), report)) return -1;
   return 0;
