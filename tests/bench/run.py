@@ -152,7 +152,22 @@ def vmm_rows(bench):
     return rows, {"cost_by_free_spans": [{"free_spans": int(n), "pair_ns": m["search", n]} for n in spans]}
 
 
-GROUPS = {"core": core_rows, "host": host_rows, "threads": thread_rows, "load": load_rows, "vmm": vmm_rows}
+def manager_rows(bench):
+    """What a binding, and a binding with a manager, add to the allocator alone; flat: as many malloc pairs more, whatever is live."""
+    rows, first = [], None
+    for live in (0, 1000, 100000):
+        m = bench.medians([bench.program("manager"), bench.library("nxmem_minimal"), "minimal", live, bench.rounds])
+        pair, alone = m["pair", "malloc"], m["pair", "allocator"]
+        more = (m["pair", "manager"] - alone) / pair
+        first = more if first is None else first
+        rows.append(row(f"pair through a binding over the allocator alone, {live:,} live", DEFAULT, (m["pair", "binding"] - alone) / pair, None, "malloc pairs", alone, m["pair", "binding"]))
+        rows.append(row(f"pair through a binding with a manager over the allocator alone, {live:,} live", DEFAULT, more, 4.5, "malloc pairs", alone, m["pair", "manager"]))
+        if live != 0:
+            rows.append(row(f"the same / the figure at 0 live, {live:,} live", DEFAULT, more / first, 1.5, "x"))
+    return rows
+
+
+GROUPS = {"core": core_rows, "host": host_rows, "threads": thread_rows, "load": load_rows, "vmm": vmm_rows, "manager": manager_rows}
 
 
 def measure(bench, group):
