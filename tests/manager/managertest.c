@@ -179,11 +179,11 @@ static void assert_sums(const nxmem_snapshot *now, const nxmem_mechanism_figures
 }
 
 nxmem_snapshot nx_books_now(const nx_scene *s) {
-  nxmem_mechanism_figures mechanisms[NX_TEST_MECHANISMS];
-  nxmem_snapshot now = {.mechanisms = mechanisms, .mechanism_room = NX_TEST_MECHANISMS};
+  nxmem_mechanism_figures mechanisms[NX_TEST_BOOKS];
+  nxmem_snapshot now = {.mechanisms = mechanisms, .mechanism_room = NX_TEST_BOOKS};
   nxmem_error error;
   if (nxmem_manager_snapshot(s->manager, &now, &error) != NXMEM_OK) fail_msg("snapshot: %s", error.message);
-  assert_true(now.mechanism_count <= NX_TEST_MECHANISMS);
+  assert_true(now.mechanism_count <= NX_TEST_BOOKS);
   assert_sums(&now, mechanisms);
   assert_int_equal(now.bugs, 0);
   now.mechanisms = NULL;

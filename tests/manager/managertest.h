@@ -11,7 +11,7 @@
 #include "nxmem_manager.h"
 #include "puppet.h"
 
-enum { NX_TEST_MECHANISMS = 4 };
+enum { NX_TEST_MECHANISMS = 4, NX_TEST_BOOKS = 64 /* mechanisms in the books, also ones that are gone */ };
 
 typedef struct nx_scene {
   nxmem_host host;
