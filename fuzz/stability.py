@@ -24,7 +24,7 @@ from campaign.places import most_bytes
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BAR = 97.0  # per cent
-FIRST_EDGE = 4  # AFL++'s number of the first guard
+FIRST_EDGE = 1  # the first guard: AFL++ counts them from there
 QUIET = {"AFL_QUIET": "1", "AFL_NO_UI": "1", "AFL_SKIP_CPUFREQ": "1", "AFL_NO_AFFINITY": "1",
          "AFL_I_DONT_CARE_ABOUT_MISSING_CRASHES": "1", "AFL_DEBUG": "0"}  # the last: which edges vary, in its statistics
 
