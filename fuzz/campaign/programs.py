@@ -19,7 +19,7 @@ MEMORY = 2048  # MiB that an input may take, in one piece or in all
 def environment(contract=False, quick=False):
     """Reports name functions, and an oracle's abort tells where it stood; a quick one only says that there is one."""
     asan = "symbolize=0" if quick else "symbolize=1:handle_abort=1"
-    if contract:  # the translated contracts lose a few bytes of big numbers a call; the core itself allocates nothing
+    if contract:  # neither the core nor its contracts keep memory: looking for leaks would only cost time
         asan += ":allocator_may_return_null=1:detect_leaks=0"
     else:
         asan += f":max_allocation_size_mb={MEMORY}"
