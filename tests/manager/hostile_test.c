@@ -121,7 +121,7 @@ static void breed(void *ctx, nxmem_authority authority, const nxmem_axes *wanted
   (void)wanted;
   (void)given_out;
   if (heirs++ >= HEIRS_MAX) return;
-  (void)nxmem_manager_add_pressure(scene.manager, breed, NULL, -heirs, &last_heir, NULL);
+  assert_int_equal(nxmem_manager_add_pressure(scene.manager, breed, NULL, -heirs, &last_heir, NULL), NXMEM_OK);
 }
 
 static void test_holder_adds_holders(void **state) {

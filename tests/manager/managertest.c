@@ -82,9 +82,10 @@ void nx_scene_end(nx_scene *s) {
   end_registry(s);
 }
 
+static void *of_the_plugin[256];
+
 /* What the plugin keeps stays the plugin's for good: found here, it is no leak. */
 static void note_kept(nxmem_mechanism mechanism) {
-  static void *of_the_plugin[256];
   static uint32_t noted;
   nxmem_kept kept[16];
   uint32_t count = 0;
