@@ -7,7 +7,7 @@
  *
  * A *manager* keeps the books of a process over authorities of a registry (nxmem_registry.h). A *transaction* names one authority and one binding, and goes through
  * reserve, allocate, commit, publish; where a step fails it is rolled back through the owning release, which reports what stayed behind. What is published is released as any bound
- * allocation is: the books follow.
+ * allocation is: the books follow. What nxmem_bound_commit() and nxmem_bound_decommit() map and unmap afterwards is not in them.
  *
  * Three axes (nxmem/quota.h), none inferred from another: *charged* is what the transaction names, *physical* and *mapped* are what the plugin answers as owned and as mapped. Each
  * is reserved by its own figure. Where the plugin takes more than was reserved, the rest is reserved before the transaction commits; where it takes less, the rest goes back.
