@@ -8,16 +8,21 @@
 
 #include "harness.h"
 
-enum { INPUTS_PER_PROCESS = 10000, WARM_INPUTS = 1024, WARM_BYTES = 400 };
+enum { INPUTS_PER_PROCESS = 10000 };
 
 __AFL_FUZZ_INIT();
 
+#if defined FUZZ_TARGET_lifecycle || defined FUZZ_TARGET_deferred
 /*
- * Tables grow, hosts are made and caches filled in the first inputs, and an input's path would differ for being among
- * them. What these bytes are does not matter, only that they are many, the same in each process, and mostly zero, which is
- * honest; the first byte, which says how a life is led, takes all its values. Behind the fork, for a host lives in one
- * process. What these inputs leave in the map of edges, the loop erases before it begins.
+ * These two keep a load from input to input. Tables grow, hosts are made and caches filled in the first inputs, and an
+ * input's path would differ for being among them. What these bytes are does not matter, only that they are many, the
+ * same in each process, and mostly zero, which is honest; the first byte, which says how a life is led, takes all its
+ * values. Behind the fork, for a host lives in one process. What these inputs leave in the map of edges, the loop erases
+ * before it begins. A fault that they meet ends every process at once, and AFL++ cannot run: the targets that keep
+ * nothing are not warmed up.
  */
+enum { WARM_INPUTS = 1024, WARM_BYTES = 400 };
+
 static void warm_up(void) {
   uint8_t bytes[WARM_BYTES];
   uint64_t state = 1;
@@ -31,6 +36,9 @@ static void warm_up(void) {
     LLVMFuzzerTestOneInput(bytes, sizeof bytes);
   }
 }
+#else
+static void warm_up(void) {}
+#endif
 
 int main(void) {
   fuzz_start();
