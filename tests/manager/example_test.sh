@@ -1,14 +1,6 @@
 #!/bin/sh
 # example_test.sh: the example of nxmem_manager.h does what it says. EXAMPLE PLUGIN. Prints TAP.
-set -u
-count=0
-failed=0
-out=$("$1" "$2" 2>&1)
-status=$?
-want() { # name line
-  count=$((count + 1))
-  if printf '%s\n' "$out" | grep -qxF -- "$2"; then echo "ok $count - $1"; else echo "not ok $count - $1"; failed=1; fi
-}
+. "$(dirname "$0")/../host/example.sh"
 echo 1..7
 want "a budget refuses, and says by how much" "refused: found 16384, needed at most 4096"
 want "a holder is asked for what is missing" "asked for 12288 bytes"
@@ -16,7 +8,4 @@ want "what it gave back is granted" "under pressure: 57344 bytes used by 2 alloc
 want "the books are empty at the end" "all released: 0 bytes used by 0 allocations, 1 refusals"
 want "the plugin goes" "unmapped: yes"
 want "all the way to the end" "example: ok"
-count=$((count + 1))
-if [ "$status" -eq 0 ]; then echo "ok $count - exit code 0"; else echo "not ok $count - exit code $status"; failed=1; fi
-[ "$failed" -eq 0 ] || printf '%s\n' "$out" | sed 's/^/# /'
-exit "$failed"
+finish

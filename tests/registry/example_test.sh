@@ -1,14 +1,6 @@
 #!/bin/sh
 # example_test.sh: the example of nxmem_registry.h does what it says. EXAMPLE PLUGIN. Prints TAP.
-set -u
-count=0
-failed=0
-out=$("$1" "$2" 2>&1)
-status=$?
-want() { # name line
-  count=$((count + 1))
-  if printf '%s\n' "$out" | grep -qxF -- "$2"; then echo "ok $count - $1"; else echo "not ok $count - $1"; failed=1; fi
-}
+. "$(dirname "$0")/../host/example.sh"
 echo 1..9
 want "the first one registered is there" "old: active, 0 live, 0 prepared, 0 quarantined"
 want "the second one is selected" "current: active, selected, 0 live, 0 prepared, 0 quarantined"
@@ -18,7 +10,4 @@ want "and says why" "kept: 512 bytes: device-lost"
 want "removal says why not" "not removed: remove mechanism: it is device-lost; retire it, or confirm its termination"
 want "the plugin stays while its books do" "unmapped: no"
 want "all the way to the end" "example: ok"
-count=$((count + 1))
-if [ "$status" -eq 0 ]; then echo "ok $count - exit code 0"; else echo "not ok $count - exit code $status"; failed=1; fi
-[ "$failed" -eq 0 ] || printf '%s\n' "$out" | sed 's/^/# /'
-exit "$failed"
+finish

@@ -5,37 +5,8 @@
  * Promise: each failure is OUT_OF_MEMORY, leaves nothing behind in the plugin or in any book, and the next try works.
  */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "registrytest.h"
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-int __real_posix_memalign(void **out, size_t alignment, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-int __wrap_posix_memalign(void **out, size_t alignment, size_t size);
-
-static struct {
-  int armed;
-  uint64_t calls; /* since it was armed first */
-  uint64_t fail;  /* the first call that fails */
-  int for_good;   /* and all after it, until somebody notices */
-} memory;
-
-static int starved(void) {
-  if (!memory.armed) return 0;
-  memory.calls++;
-  return memory.fail != 0 && (memory.calls == memory.fail || (memory.for_good && memory.calls > memory.fail));
-}
-
-void *__wrap_malloc(size_t size) { return starved() ? NULL : __real_malloc(size); }
-void *__wrap_calloc(size_t count, size_t size) { return starved() ? NULL : __real_calloc(count, size); }
-int __wrap_posix_memalign(void **out, size_t alignment, size_t size) {
-  return starved() ? ENOMEM : __real_posix_memalign(out, alignment, size);
-}
+#include "starve.h"
 
 /* ---- A whole life, step by step ----------------------------------------------------------------------------------- */
 
@@ -94,12 +65,12 @@ static int live_through(void) {
   play.plugin = nx_must_open(play.host, play.path);
   for (int i = 0; i < STEPS; i++) {
     nxmem_error error;
-    memory.armed = 1;
+    nx_starve(1);
     nxmem_result r = steps[i](&error);
-    memory.armed = 0;
+    nx_starve(0);
     if (r == NXMEM_ERR_OUT_OF_MEMORY) {
       if (error.result != r || strnlen(error.message, sizeof error.message) == 0) return 20 + i;
-      memory.fail = 0;
+      nx_starve_no_more();
       if (!is_clean(i)) return 40 + i;
       r = steps[i](&error);
     }
@@ -109,61 +80,12 @@ static int live_through(void) {
   return 0;
 }
 
-/* In a child, since tables that have grown once do not grow again. */
-static int live_in_child(uint64_t fail, int for_good, uint64_t *calls_out) {
-  int ends[2];
-  assert_int_equal(pipe(ends), 0);
+static void set_scene(void) {
   nx_puppet_reset();
   play.path = nx_puppet_copy();
-  fflush(NULL);
-  const pid_t child = fork();
-  if (child == 0) {
-    memory.fail = fail;
-    memory.for_good = for_good;
-    const int code = live_through();
-    if (write(ends[1], &memory.calls, sizeof memory.calls) != sizeof memory.calls) exit(99);
-    exit(code);
-  }
-  close(ends[1]);
-  assert_int_equal(read(ends[0], calls_out, sizeof *calls_out), sizeof *calls_out);
-  close(ends[0]);
-  int status = -1;
-  assert_int_equal(waitpid(child, &status, 0), child);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 98;
-}
-
-typedef struct starving {
-  uint64_t fail;
-  int for_good;
-} starving;
-
-static void test_starving(void **state) {
-  const starving *row = *state;
-  uint64_t calls = 0;
-  assert_int_equal(live_in_child(row->fail, row->for_good, &calls), 0);
-  assert_true(calls >= row->fail);
 }
 
 /* Tables of registries, contexts, authorities, mechanisms, bindings and queues, a ring, and what stands beside allocations. */
-static void test_reach(void **state) {
-  (void)state;
-  uint64_t calls = 0;
-  assert_int_equal(live_in_child(0, 0, &calls), 0);
-  assert_in_range(calls, 8, 64);
-}
-
 int main(void) {
-  nx_suite suite = {0};
-  static starving rows[128];
-  uint64_t calls = 0;
-  if (live_in_child(0, 0, &calls) != 0 || calls > 64) return 1;
-  nx_suite_add(&suite, "the registry's allocations are reached", test_reach, NULL);
-  for (uint64_t n = 1; n <= calls; n++)
-    for (int good = 0; good < 2; good++) {
-      starving *row = &rows[2 * (n - 1) + (uint64_t)good];
-      *row = (starving){n, good};
-      nx_suite_add(&suite, nx_name("allocation %u fails%s", (unsigned)n, good ? " and all after it" : ""),
-                   test_starving, row);
-    }
-  return nx_suite_run(&suite, "registry memory");
+  return nx_starve_suite("registry memory", "the registry's allocations are reached", live_through, set_scene);
 }

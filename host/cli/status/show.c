@@ -47,35 +47,28 @@ static void set_limit(json_t *row, const char *key, const nxmem_axes *limit) {
     set_axes(row, key, limit);
 }
 
-static const char *name_of(const nx_names *names, uint64_t authority, uint64_t mechanism) {
+static const char *name_of(const nx_names *names, uint64_t authority) {
   for (uint32_t i = 0; i < names->count; i++)
-    if ((authority != 0 && names->entries[i].authority.id == authority) ||
-        (mechanism != 0 && names->entries[i].mechanism.id == mechanism))
-      return names->entries[i].name;
+    if (names->entries[i].authority.id == authority) return names->entries[i].name;
   return "?";
 }
 
-static void add_row(nx_report *report, const char *kind, const char *name, json_t *(*make)(const char *title)) {
+static json_t *titled(const char *kind, const char *name) {
   char title[128];
   (void)snprintf(title, sizeof title, "%s %s", kind, name);
-  nx_report_add(report, make(title));
+  return nx_row(title, NX_ROW_OK);
 }
 
-static nx_scenario *shown;
-static nxmem_snapshot *now;
-static uint32_t at;
-
-static json_t *tier_row(const char *title) {
-  json_t *row = nx_row(title, NX_ROW_OK);
-  set_limit(row, "limit", &now->tiers[at].limit);
-  set_axes(row, "set-aside", &now->tiers[at].shares);
-  set_figures(row, &now->tiers[at].figures);
+static json_t *tier_row(const char *name, const nxmem_tier_figures *tier) {
+  json_t *row = titled("tier", name);
+  set_limit(row, "limit", &tier->limit);
+  set_axes(row, "set-aside", &tier->shares);
+  set_figures(row, &tier->figures);
   return row;
 }
 
-static json_t *authority_row(const char *title) {
-  const nxmem_authority_figures *a = &now->authorities[at];
-  json_t *row = nx_row(title, NX_ROW_OK);
+static json_t *authority_row(const char *name, const nxmem_authority_figures *a) {
+  json_t *row = titled("authority", name);
   set_bar(row, a);
   set_limit(row, "budget", &a->budget);
   if (a->delegated) set_axes(row, "slice", &a->slice);
@@ -83,10 +76,9 @@ static json_t *authority_row(const char *title) {
   return row;
 }
 
-static json_t *mechanism_row(const char *title) {
-  const nx_named *m = &shown->mechanisms.entries[at];
+static json_t *mechanism_row(const nx_named *m, const nxmem_snapshot *now) {
   nxmem_mechanism_state state;
-  json_t *row = nx_row(title, NX_ROW_OK);
+  json_t *row = titled("mechanism", m->name);
   if (nxmem_mechanism_get_state(m->mechanism, &state, NULL) == NXMEM_OK) {
     nx_set_text(row, "lifecycle", nxmem_lifecycle_name(state.lifecycle));
     nx_set_flag(row, "selected", state.selected);
@@ -101,17 +93,17 @@ static json_t *mechanism_row(const char *title) {
 
 void nx_scenario_show(nx_scenario *s, nx_report *report) {
   static nxmem_mechanism_figures mechanisms[NX_SCENARIO_MAX];
-  static nxmem_snapshot snapshot;
+  static nxmem_snapshot now;
   nxmem_error error;
-  snapshot = (nxmem_snapshot){.mechanisms = mechanisms, .mechanism_room = NX_SCENARIO_MAX};
-  shown = s;
-  now = &snapshot;
-  if (nxmem_manager_snapshot(s->manager, now, &error) != NXMEM_OK) return;
-  for (at = 0; at < NXMEM_MANAGER_TIERS; at++) add_row(report, "tier", NX_TIER_WORD[at], tier_row);
-  for (at = 0; at < now->authority_count; at++)
-    add_row(report, "authority", name_of(&s->authorities, now->authorities[at].authority.id, 0), authority_row);
-  for (at = 0; at < s->mechanisms.count; at++)
-    add_row(report, "mechanism", s->mechanisms.entries[at].name, mechanism_row);
-  nx_set_number(report->root, "refusals", now->refusals);
-  nx_set_number(report->root, "bugs", now->bugs);
+  now = (nxmem_snapshot){.mechanisms = mechanisms, .mechanism_room = NX_SCENARIO_MAX};
+  if (nxmem_manager_snapshot(s->manager, &now, &error) != NXMEM_OK) return;
+  for (uint32_t i = 0; i < NXMEM_MANAGER_TIERS; i++) nx_report_add(report, tier_row(NX_TIER_WORD[i], &now.tiers[i]));
+  for (uint32_t i = 0; i < now.authority_count; i++) {
+    const nxmem_authority_figures *a = &now.authorities[i];
+    nx_report_add(report, authority_row(name_of(&s->authorities, a->authority.id), a));
+  }
+  for (uint32_t i = 0; i < s->mechanisms.count; i++)
+    nx_report_add(report, mechanism_row(&s->mechanisms.entries[i], &now));
+  nx_set_number(report->root, "refusals", now.refusals);
+  nx_set_number(report->root, "bugs", now.bugs);
 }

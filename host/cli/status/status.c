@@ -3,58 +3,26 @@
  * Attackers: the scenario file; the plugins it names.
  * Promise: a row for each step, and one snapshot; or one line that says why the scenario could not be run.
  */
-#include <argp.h>
 #include <libgen.h>
 #include <stdlib.h>
 
 #include "commands.h"
 #include "exit_codes.h"
+#include "file_args.h"
 #include "path.h"
 #include "scenario.h"
 #include "text.h"
 
-typedef struct status_args {
-  const char *file;
-  int as_json;
-} status_args;
-
-static const struct argp_option OPTIONS[] = {
-    {"json", 'j', 0, 0, "Print one JSON document instead of lines", 0},
-    {0},
-};
-
-static error_t parse(int key, char *word, struct argp_state *state) {
-  status_args *args = state->input;
-  switch (key) {
-    case 'j':
-      args->as_json = 1;
-      return 0;
-    case ARGP_KEY_ARG:
-      if (args->file) argp_error(state, "found a second FILE, need one");
-      args->file = word;
-      return 0;
-    case ARGP_KEY_NO_ARGS:
-      argp_error(state, "FILE is missing: name the scenario to run");
-      return EINVAL;
-    default:
-      return ARGP_ERR_UNKNOWN;
-  }
-}
-
-static const struct argp PARSER = {
-    .options = OPTIONS,
-    .parser = parse,
-    .args_doc = "FILE",
-    .doc =
-        "Run a scenario and show what is used, by tier, authority and mechanism, on three axes: bytes "
-        "charged/physical/mapped.\v"
-        "FILE is a JSON object: \"plugins\" (name: path), \"authorities\" (name: {tier, budget}), \"limits\" (tier: "
-        "{charged, "
-        "physical, mapped}), \"mechanisms\" (name: {plugin, mechanism, authority}), \"steps\" (a list of {\"do\": "
-        "allocate, "
-        "release, abandon, retire, select, lose, confirm, remove, limit, budget, delegate; \"expect\": the refusal "
-        "that it is "
-        "to meet}). Plugins are loaded, and their code runs.\n\n" NX_EXIT_CODES_HELP};
+static const char DOC[] =
+    "Run a scenario and show what is used, by tier, authority and mechanism, on three axes: bytes "
+    "charged/physical/mapped.\v"
+    "FILE is a JSON object: \"plugins\" (name: path), \"authorities\" (name: {tier, budget}), \"limits\" (tier: "
+    "{charged, "
+    "physical, mapped}), \"mechanisms\" (name: {plugin, mechanism, authority}), \"steps\" (a list of {\"do\": "
+    "allocate, "
+    "release, abandon, retire, select, lose, confirm, remove, limit, budget, delegate; \"expect\": the refusal "
+    "that it is "
+    "to meet}). Plugins are loaded, and their code runs.\n\n" NX_EXIT_CODES_HELP;
 
 static int could_not_run(nx_report *report, nx_scenario *s) {
   nx_report_problem(report, NULL, s->why);
@@ -73,18 +41,17 @@ static int run(nx_report *report, nx_scenario *s, const char *file) {
 int nx_status(int argc, char **argv) {
   static const nx_report_style style = {"status", "rows", 22};
   static nx_scenario scenario;
-  status_args args = {0};
+  nx_file_args args;
   nx_report report;
-  if (argp_parse(&PARSER, argc, argv, 0, NULL, &args)) return NX_EXIT_USAGE;
-  char *path = nx_absolute(args.file, NULL), *folder = nx_absolute(args.file, NULL);
+  if (nx_file_args_parse(argc, argv, DOC, "FILE is missing: name the scenario to run", &args)) return NX_EXIT_USAGE;
+  char *path = nx_absolute(args.file, NULL);
   char *title = nx_show_text(path);
   nx_report_begin(&report, &style, title, args.as_json);
-  scenario.folder = dirname(folder);
+  scenario.folder = dirname(path); /* cuts it */
   int code = NX_EXIT_COULD_NOT_RUN;
   if (nx_report_own_output(&report) == 0) code = run(&report, &scenario, args.file);
   nx_scenario_free(&scenario);
   free(title);
-  free(folder);
   free(path);
   return code;
 }

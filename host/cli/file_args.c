@@ -1,0 +1,43 @@
+/*
+ * file_args.c: reading [--json] FILE.
+ * Attackers: the words of the command line.
+ * Promise: as in the header.
+ */
+#include "file_args.h"
+
+#include <argp.h>
+
+typedef struct reading {
+  nx_file_args *args;
+  const char *missing;
+} reading;
+
+static const struct argp_option OPTIONS[] = {
+    {"json", 'j', 0, 0, "Print one JSON document instead of lines", 0},
+    {0},
+};
+
+static error_t parse(int key, char *word, struct argp_state *state) {
+  const reading *r = state->input;
+  switch (key) {
+    case 'j':
+      r->args->as_json = 1;
+      return 0;
+    case ARGP_KEY_ARG:
+      if (r->args->file) argp_error(state, "found a second FILE, need one");
+      r->args->file = word;
+      return 0;
+    case ARGP_KEY_NO_ARGS:
+      argp_error(state, "%s", r->missing);
+      return EINVAL;
+    default:
+      return ARGP_ERR_UNKNOWN;
+  }
+}
+
+int nx_file_args_parse(int argc, char **argv, const char *doc, const char *missing, nx_file_args *out) {
+  const struct argp parser = {.options = OPTIONS, .parser = parse, .args_doc = "FILE", .doc = doc};
+  reading r = {out, missing};
+  *out = (nx_file_args){0};
+  return argp_parse(&parser, argc, argv, 0, NULL, &r) ? -1 : 0;
+}
