@@ -298,6 +298,13 @@ void nx_charge_publish(nx_charge *c) {
 
 /* ---- Ends -------------------------------------------------------------------------------------------------------- */
 
+/* Who waits for a release looks again. */
+static void leave_and_wake(nx_manager *m, uint32_t stripe, int entered) {
+  const int wake = m->waiters != 0;
+  nx_lane_leave(m, stripe, entered);
+  if (wake) nx_wake_waiters();
+}
+
 void nx_charge_refund(nx_charge *c) {
   nx_account *account = c->account;
   nx_manager *m = account->manager;
@@ -313,9 +320,7 @@ void nx_charge_refund(nx_charge *c) {
   add(m, &part->room, &c->held);
   trim(m, account, part);
   give_charge(&m->lanes[stripe], c);
-  const int wake = m->waiters != 0;
-  nx_lane_leave(m, stripe, entered);
-  if (wake) nx_wake_waiters();
+  leave_and_wake(m, stripe, entered);
 }
 
 /* The bank is locked. */
@@ -356,9 +361,7 @@ void nx_charge_keep(nx_charge *c) {
   nx_lock(&m->bank);
   quarantine(m, c);
   nx_unlock(&m->bank);
-  const int wake = m->waiters != 0;
-  nx_lane_leave(m, stripe, entered);
-  if (wake) nx_wake_waiters();
+  leave_and_wake(m, stripe, entered);
 }
 
 void nx_charge_forget(nx_charge *c) {
@@ -372,7 +375,5 @@ void nx_charge_forget(nx_charge *c) {
   if (atomic_load(&m->tight) != 0u && !is_above_a_limit(m)) atomic_store(&m->tight, 0u);
   nx_unlock(&m->bank);
   give_charge(&m->lanes[stripe], c);
-  const int wake = m->waiters != 0;
-  nx_lane_leave(m, stripe, entered);
-  if (wake) nx_wake_waiters();
+  leave_and_wake(m, stripe, entered);
 }
