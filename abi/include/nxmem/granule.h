@@ -58,6 +58,12 @@ typedef struct nxmem_granule {
   ((g)->poisoned != 0 ? NXMEM_REASON_POISONED : (g)->quarantined != 0 ? NXMEM_REASON_QUARANTINED : \
    (g)->mapping >= 2 ? NXMEM_REASON_SHARED : \
    (g)->references == 0xFFFFFFFF ? NXMEM_REASON_TOO_MANY_REFERENCES : NXMEM_REASON_NONE)
+/* What is found and what is needed, where it may not be taken. */
+#define NX_TAKE_FOUND(g) \
+  ((g)->poisoned != 0 ? (g)->poisoned : (g)->quarantined != 0 ? (g)->quarantined : \
+   (g)->mapping >= 2 ? (g)->mapping : (g)->references)
+#define NX_TAKE_NEEDED(g) \
+  ((g)->poisoned != 0 || (g)->quarantined != 0 || (g)->mapping >= 2 ? 0 : 0xFFFFFFFF)
 /* The same of a drop, of an unmap, of a decommit. */
 #define NX_DROP_REASON(g) ((g)->references == 0 ? NXMEM_REASON_NO_REFERENCE : NXMEM_REASON_NONE)
 #define NX_UNMAP_REASON(g) \
@@ -139,7 +145,8 @@ nxmem_verdict nxmem_check_granule_take(const nxmem_granule *granule);
     behavior refused:
       assumes not_free: NX_TAKE_REASON(granule) != NXMEM_REASON_NONE;
       assigns \nothing;
-      ensures reason: \result.reason == NX_TAKE_REASON(granule);
+      ensures refused: NX_VERDICT_IS(\result, NX_TAKE_REASON(granule), 0,
+                                     NX_TAKE_FOUND(granule), NX_TAKE_NEEDED(granule));
     complete behaviors;
     disjoint behaviors; */
 nxmem_verdict nxmem_granule_take(nxmem_granule *granule);
@@ -202,6 +209,15 @@ nxmem_verdict nxmem_check_granule_map(const nxmem_granule *granule, uint32_t map
 /* clang-format off */
 #define NX_MAY_MAP(g, how) \
   ((g)->references != 0 && (g)->mapping == 0 && (g)->quarantined == 0 && ((g)->references == 1 || (how) < 2))
+/* Why a granule may not be mapped, in this order, with what is found and what is needed. */
+#define NX_MAP_REASON(g) \
+  ((g)->references == 0 ? NXMEM_REASON_NO_REFERENCE : (g)->mapping != 0 ? NXMEM_REASON_MAPPED : \
+   (g)->quarantined != 0 ? NXMEM_REASON_QUARANTINED : NXMEM_REASON_IN_USE)
+#define NX_MAP_FOUND(g) \
+  ((g)->references == 0 ? 0 : (g)->mapping != 0 ? (g)->mapping : \
+   (g)->quarantined != 0 ? (g)->quarantined : (g)->references)
+#define NX_MAP_NEEDED(g) \
+  ((g)->references != 0 && ((g)->mapping != 0 || (g)->quarantined != 0) ? 0 : 1)
 /* clang-format on */
 #endif
 /* The driver mapped it, where nxmem_check_granule_map() accepts; its verdict, and nothing changed, where not. */
@@ -217,7 +233,8 @@ nxmem_verdict nxmem_check_granule_map(const nxmem_granule *granule, uint32_t map
     behavior refused:
       assumes may_not: !NX_MAY_MAP(granule, mapping);
       assigns \nothing;
-      ensures refused: \result.reason != NXMEM_REASON_NONE;
+      ensures refused: NX_VERDICT_IS(\result, NX_MAP_REASON(granule), 0,
+                                     NX_MAP_FOUND(granule), NX_MAP_NEEDED(granule));
     complete behaviors;
     disjoint behaviors; */
 nxmem_verdict nxmem_granule_mapped(nxmem_granule *granule, uint32_t mapping);
