@@ -14,9 +14,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "again.h"
 #include "guard.h"
 #include "kernel.h"
 #include "objects.h"
+#include "quarantine.h"
+#include "violations.h"
 
 life it;
 
@@ -67,12 +70,9 @@ static void make_host(void) {
 
 enum { KEEPABLE = LIFE_DIRECT | LIFE_TRUSTED | LIFE_OLD | LIFE_NO_HOOK, SESSIONS = KEEPABLE + 1 };
 
-/* The host walks its list from the beginning, for each look at the end. */
-enum { LISTED_MAX = 8000 };
-
 typedef struct session {
-  int there;
-  life left; /* the model as the last input left it */
+  nx_module *module;
+  life left; /* the model as each input finds it */
 } session;
 
 static session sessions[SESSIONS];
@@ -80,14 +80,6 @@ static session sessions[SESSIONS];
 static void begin_fresh(void) {
   make_host();
   if ((it.header.mode & LIFE_HOSTILE_LOAD) == 0) life_same_result("load", life_load(0), NXMEM_OK);
-}
-
-static void begin_session(void) {
-  it.honest = 1;
-  make_host();
-  life_same_result("load", life_load(LIFE_BASE), NXMEM_OK);
-  life_same_result("load", life_load(0), NXMEM_OK);
-  it.honest = 0;
 }
 
 static void copy_kept(life *to, const life *from) {
@@ -105,17 +97,51 @@ static void copy_kept(life *to, const life *from) {
   memcpy(to->factories, from->factories, sizeof to->factories);
 }
 
-/* Both lists were looked at when the input before ended. */
+/* The host's only one. */
+static nx_module *find_module(void) {
+  const uint32_t count = atomic_load(&nx_modules.count);
+  for (uint32_t i = 0; i < count; i++)
+    if (atomic_load(&nx_module_at(i)->host) == it.host.id) return nx_module_at(i);
+  life_fail("harness: the module is not found");
+}
+
+static void make_session(session *s, const life_rules *rules, uint8_t mode) {
+  memset(&it, 0, sizeof it);
+  it.rules = rules;
+  it.header.mode = mode;
+  it.honest = 1;
+  make_host();
+  life_same_result("load", life_load(LIFE_BASE), NXMEM_OK);
+  life_same_result("load", life_load(0), NXMEM_OK);
+  s->module = find_module();
+  copy_kept(&s->left, &it);
+}
+
+/* All before the first input, so that none finds less than another. */
+static void make_sessions(const life_rules *rules) {
+  static int made;
+  if (made) return;
+  made = 1;
+  hold_library(1);
+  life_restart_random();
+  for (uint32_t mode = 0; mode < SESSIONS; mode++)
+    if ((mode & ~(uint32_t)KEEPABLE) == 0) make_session(&sessions[mode], rules, (uint8_t)mode);
+  again_prepare_index();
+}
+
+/* Seldom, so that what it costs is seldom paid. */
+static int has_new_spaces(void) { return (it.header.unused[0] & 7u) == 7u; }
+
 static void begin_kept(const session *s) {
   copy_kept(&it, &s->left);
-  it.listed_seen = it.listed;
-  it.violations_seen = it.violations;
+  for (uint32_t i = 0; i < LIFE_FACTORIES; i++) again_note_tiers(&s->module->spaces[i], !has_new_spaces());
 }
 
 /* Inputs about loads keep nothing. */
 int life_is_held_elsewhere(void) { return library != NULL; }
 
 static void begin(const life_rules *rules, const uint8_t *data, size_t size) {
+  if (!rules->loads) make_sessions(rules);
   memset(&it, 0, sizeof it);
   it.in = fuzz_begin(data, size);
   life_restart_random();
@@ -126,13 +152,10 @@ static void begin(const life_rules *rules, const uint8_t *data, size_t size) {
   fuzz_take(&it.in, &it.header, sizeof it.header);
   if (!rules->loads) it.header.mode &= KEEPABLE;
   hold_library((it.header.mode & LIFE_UNMAP) == 0);
-  session *s = &sessions[it.header.mode & KEEPABLE];
   if (rules->loads)
     begin_fresh();
-  else if (s->there)
-    begin_kept(s);
   else
-    begin_session();
+    begin_kept(&sessions[it.header.mode]);
 }
 
 /* ---- The end of an input ----------------------------------------------------------------------------------------- */
@@ -158,6 +181,20 @@ static void drop_addresses(nx_module *m) {
   it.kept_count = 0;
 }
 
+static void forgive_module(nx_module *m) {
+  drop_addresses(m);
+  atomic_store(&m->unpaid_debts, 0);
+  atomic_store(&m->retained, 0);
+  atomic_store(&m->retained_bytes, 0);
+  atomic_store(&m->retained_owned, 0);
+  atomic_store(&m->retained_mapped, 0);
+  it.module.unpaid = 0;
+  it.module.retained = 0;
+  it.module.retained_bytes = 0;
+  it.module.retained_owned = 0;
+  it.module.retained_mapped = 0;
+}
+
 /*
  * What is quarantined or owed keeps a module for good; a process that runs for months would be full of them. So what
  * was booked is forgiven, behind the host's back: then it must go like any other.
@@ -166,20 +203,9 @@ static void forgive(void) {
   const uint32_t count = atomic_load(&nx_modules.count);
   for (uint32_t i = 0; i < count; i++) {
     nx_module *m = nx_module_at(i);
-    if (atomic_load(&m->host) != it.host.id || nxmem_word_state(atomic_load(&m->slot.word)) == NXMEM_SLOT_FREE)
-      continue;
-    drop_addresses(m);
-    atomic_store(&m->unpaid_debts, 0);
-    atomic_store(&m->retained, 0);
-    atomic_store(&m->retained_bytes, 0);
-    atomic_store(&m->retained_owned, 0);
-    atomic_store(&m->retained_mapped, 0);
+    if (atomic_load(&m->host) == it.host.id && nxmem_word_state(atomic_load(&m->slot.word)) != NXMEM_SLOT_FREE)
+      forgive_module(m);
   }
-  it.module.unpaid = 0;
-  it.module.retained = 0;
-  it.module.retained_bytes = 0;
-  it.module.retained_owned = 0;
-  it.module.retained_mapped = 0;
 }
 
 static void unload_all(void) {
@@ -193,13 +219,33 @@ static void unload_all(void) {
   life_same_result("destroy host at the end", nxmem_host_destroy(it.host, NULL), NXMEM_OK);
 }
 
-/* As it was begun; 0 where the host must go. */
-static int restore_session(void) {
-  if (it.listed > LISTED_MAX) return 0;
-  forgive();
+static void restore_lists(void) {
+  nx_host *host = NULL;
+  life_same_result("host at the end", nx_host_find(it.host, &host, NULL), NXMEM_OK);
+  if (it.listed != 0) nx_quarantine_free(it.host.id);
+  if (it.violations != 0 || it.refused != 0) nx_violations_reset(host);
+  atomic_store(&host->unpaid_debts, 0);
+}
+
+/* Where no allocator was opened, nothing can be taken. */
+static void restore_spaces(nx_module *m) {
+  uint32_t used = 0;
+  for (uint32_t i = 0; i < LIFE_ALLOCATORS; i++)
+    if (it.allocators[i].gate != GATE_NONE) used |= 1u << it.allocators[i].factory;
+  for (uint32_t i = 0; i < LIFE_FACTORIES; i++)
+    if ((used & 1u << i) != 0) again_restore_space(&m->spaces[i]);
+}
+
+/* As it was begun, but for the handles. */
+static void restore_session(session *s) {
+  forgive_module(s->module);
   if (it.plugin_open[1]) life_same_result("unload at the end", life_unload(1), NXMEM_OK);
   if (!it.plugin_open[0]) life_same_result("load at the end", life_load(0), NXMEM_OK);
-  return 1;
+  restore_lists();
+  restore_spaces(s->module);
+  again_restore_index();
+  again_restore_slots();
+  memcpy(s->left.plugins, it.plugins, sizeof it.plugins);
 }
 
 /* Where there is a leak checker; not at each input, for it stops the world. */
@@ -222,12 +268,10 @@ static void end(void) {
   close_all();
   life_check();
   life_expect(it.pins_out == 0, "at the end something is pinned");
-  session *s = &sessions[it.header.mode & KEEPABLE];
-  s->there = !it.rules->loads && restore_session();
-  if (s->there)
-    copy_kept(&s->left, &it);
-  else
+  if (it.rules->loads)
     unload_all();
+  else
+    restore_session(&sessions[it.header.mode]);
   strays = it.strays;
   free_what_is_owed();
   look_for_leaks();

@@ -60,4 +60,8 @@ void nx_wide_pass_all(uint32_t below_tier);
 extern nx_pool nx_small_pool;
 extern nx_pool nx_wide_pool;
 
+/* Of the wide ones a row for each tier from 1 on. */
+extern nx_shard nx_small_shards[NX_SMALL_SHARDS];
+extern nx_shard nx_wide_shards[NX_TIERS - 1][NX_WIDE_SHARDS];
+
 #endif /* NX_INDEX_CELLS_H */

@@ -27,7 +27,7 @@ typedef struct small_node {
 _Static_assert(sizeof(small_node) == NX_NODE_BYTES, "a node");
 
 nx_pool nx_small_pool;
-static nx_shard shards[NX_SMALL_SHARDS];
+nx_shard nx_small_shards[NX_SMALL_SHARDS];
 
 static small_node *at(uint32_t reference) { return nx_pool_node(&nx_small_pool, reference); }
 static _Atomic uint32_t *next_of(uint32_t reference) { return &at(reference)->next; }
@@ -36,7 +36,7 @@ static uint64_t hash_of(uint32_t reference) {
 }
 static const nx_chain chain = {next_of, hash_of};
 
-static nx_shard *shard_of(uint64_t hash) { return &shards[hash >> 54]; }
+static nx_shard *shard_of(uint64_t hash) { return &nx_small_shards[hash >> 54]; }
 
 uint32_t nx_span_in(uint64_t cell, nx_bytes range) {
   const uint64_t begin = cell << NX_TIER_0_SHIFT, end = begin + (1u << NX_TIER_0_SHIFT) - 1u;
@@ -236,5 +236,6 @@ int nx_small_meets(nx_space *space, uint64_t cell, uint32_t span, nx_bytes *othe
 }
 
 void nx_small_pass_all(void) {
-  for (uint32_t i = 0; i < NX_SMALL_SHARDS; i++) nx_shard_unlock(&shards[i], nx_shard_lock(&shards[i]));
+  for (uint32_t i = 0; i < NX_SMALL_SHARDS; i++)
+    nx_shard_unlock(&nx_small_shards[i], nx_shard_lock(&nx_small_shards[i]));
 }

@@ -34,7 +34,7 @@ typedef struct span_node {
 _Static_assert(sizeof(wide_node) == NX_NODE_BYTES && sizeof(span_node) == NX_NODE_BYTES, "nodes");
 
 nx_pool nx_wide_pool;
-static nx_shard shards[NX_TIERS - 1][NX_WIDE_SHARDS];
+nx_shard nx_wide_shards[NX_TIERS - 1][NX_WIDE_SHARDS];
 
 static wide_node *at(uint32_t reference) { return nx_pool_node(&nx_wide_pool, reference); }
 static span_node *spans_at(uint32_t reference) { return nx_pool_node(&nx_wide_pool, reference); }
@@ -55,7 +55,7 @@ static uint64_t hash_of(uint32_t reference) {
 }
 static const nx_chain chain = {next_of, hash_of};
 
-static nx_shard *shard_of(uint32_t tier, uint64_t hash) { return &shards[tier - 1u][hash >> 58]; }
+static nx_shard *shard_of(uint32_t tier, uint64_t hash) { return &nx_wide_shards[tier - 1u][hash >> 58]; }
 
 static uint32_t find(nx_shard *shard, uint64_t hash, nx_cell_key key) {
   const _Atomic uint32_t *head = nx_shard_head(shard, hash);
@@ -345,7 +345,7 @@ void nx_wide_children(nx_space *space, uint32_t tier, uint64_t cell, uint64_t ou
 void nx_wide_pass_all(uint32_t below_tier) {
   for (uint32_t tier = 1u; tier < below_tier; tier++) {
     for (uint32_t i = 0; i < NX_WIDE_SHARDS; i++) {
-      nx_shard *shard = &shards[tier - 1u][i];
+      nx_shard *shard = &nx_wide_shards[tier - 1u][i];
       nx_shard_unlock(shard, nx_shard_lock(shard));
     }
   }
