@@ -53,7 +53,7 @@ static void reset(nx_manager *m) {
     m->tiers[i] = (nx_tier_books){.limit = unlimited, .taken = {0, 0, 0}, .shares = {0, 0, 0}};
   for (uint32_t i = 0; i < NXMEM_MANAGER_AUTHORITIES_MAX; i++) m->authorities[i].handle = 0;
   for (uint32_t i = 0; i < NXMEM_MANAGER_PRESSURES_MAX; i++) m->holders[i].id = 0;
-  for (uint32_t i = 0; i < NX_ACCOUNTS_MAX; i++) m->accounts[i] = NULL;
+  for (uint32_t i = 0; i < NX_ACCOUNT_CHAINS; i++) m->accounts[i] = NULL;
   m->waiters = 0;
   atomic_store(&m->tight, 0u);
   atomic_store(&m->refusals, 0);
@@ -155,17 +155,18 @@ static uint64_t held_by(const nx_account *account) {
   return open + live + account->quarantined_count;
 }
 
-static void drop_account(nx_manager *m, uint32_t at) {
-  nx_account *account = m->accounts[at];
-  m->accounts[at] = NULL;
+static void drop_account(nx_manager *m, nx_account *account) {
+  nx_account **link = &m->accounts[nxmem_handle_slot(account->mechanism) % NX_ACCOUNT_CHAINS];
+  while (*link != account) link = &(*link)->next;
+  *link = account->next;
   account->mechanism = 0;
   nx_table_give(&nx_accounts, &account->slot);
 }
 
 static uint64_t held_under(const nx_manager *m, uint32_t authority) {
   uint64_t held = 0;
-  for (uint32_t i = 0; i < NX_ACCOUNTS_MAX; i++)
-    if (m->accounts[i] != NULL && m->accounts[i]->authority == authority) held += held_by(m->accounts[i]);
+  for (nx_account *account = nx_account_after(m, NULL); account != NULL; account = nx_account_after(m, account))
+    if (account->authority == authority) held += held_by(account);
   return held;
 }
 
@@ -178,8 +179,11 @@ static void remove_locked(nx_manager *m, uint32_t authority) {
   nxmem_quota_share(&quota, &share);
   const uint32_t clamped = nxmem_axes_refund(&m->tiers[a->tier].shares, &share);
   if (clamped != 0) nx_add(&m->bugs, clamped);
-  for (uint32_t i = 0; i < NX_ACCOUNTS_MAX; i++)
-    if (m->accounts[i] != NULL && m->accounts[i]->authority == authority) drop_account(m, i);
+  nx_account *next = NULL;
+  for (nx_account *account = nx_account_after(m, NULL); account != NULL; account = next) {
+    next = nx_account_after(m, account);
+    if (account->authority == authority) drop_account(m, account);
+  }
   a->handle = 0;
   nx_books_tighten(m);
 }
@@ -290,21 +294,27 @@ static nx_account *fresh_account(nx_manager *m, uint64_t mechanism, uint64_t con
   return account;
 }
 
-/* A mechanism that is gone had nothing left, or its slot could not be another's. */
+/* Of mechanisms whose slot this one has now: what was drawn goes back. One that a transaction is still open for stays until another comes here. */
+static void drop_predecessors(nx_manager *m, uint64_t mechanism) {
+  const uint32_t slot = nxmem_handle_slot(mechanism);
+  nx_account *next = NULL;
+  nx_books_gather(m);
+  for (nx_account *there = m->accounts[slot % NX_ACCOUNT_CHAINS]; there != NULL; there = next) {
+    next = there->next;
+    if (nxmem_handle_slot(there->mechanism) == slot && held_by(there) == 0) drop_account(m, there);
+  }
+}
+
 static nxmem_result open_locked(nx_manager *m, uint64_t mechanism, uint64_t context, uint32_t authority,
                                 nxmem_error *error) {
-  const uint32_t at = nxmem_handle_slot(mechanism) % NX_ACCOUNTS_MAX;
-  nx_account *there = m->accounts[at];
-  if (there != NULL && there->mechanism == mechanism) return NXMEM_OK;
-  if (there != NULL && held_by(there) != 0)
-    return busy(error, "reserve", held_by(there),
-                "transactions and allocations of the mechanism that was there before");
-  if (there != NULL) {
-    nx_books_gather(m);
-    drop_account(m, at);
-  }
-  m->accounts[at] = fresh_account(m, mechanism, context, authority);
-  return m->accounts[at] != NULL ? NXMEM_OK : nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "reserve: no memory");
+  if (nx_account_of(m, mechanism) != NULL) return NXMEM_OK;
+  drop_predecessors(m, mechanism);
+  nx_account *fresh = fresh_account(m, mechanism, context, authority);
+  if (fresh == NULL) return nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "reserve: no memory");
+  nx_account **chain = &m->accounts[nxmem_handle_slot(mechanism) % NX_ACCOUNT_CHAINS];
+  fresh->next = *chain;
+  *chain = fresh;
+  return NXMEM_OK;
 }
 
 nxmem_result nx_account_open(nxmem_manager manager, uint64_t mechanism, uint64_t context, uint64_t authority,

@@ -18,7 +18,7 @@
 enum {
   NX_ROOM_STEP = 1 << 20, /* drawn ahead at once, on each axis */
   NX_ROOM_MOST = 2 << 20, /* what a part keeps */
-  NX_ACCOUNTS_MAX = 1024, /* of one manager: mechanisms by their slot */
+  NX_ACCOUNT_CHAINS = 1024,
   NX_CHARGE_CACHE = 2 * NX_BATCH
 };
 
@@ -33,6 +33,7 @@ typedef struct nx_part_books {
 
 typedef struct nx_account {
   nx_slot slot;
+  struct nx_account *next; /* in its chain */
   struct nx_manager *manager;
   uint64_t mechanism; /* handle */
   uint64_t context;   /* handle */
@@ -81,7 +82,7 @@ typedef struct nx_manager {
   _Atomic uint32_t tight; /* not 0: something is above a limit; no part keeps room. Set with all locks held */
   nx_authority_books authorities[NXMEM_MANAGER_AUTHORITIES_MAX];
   nx_tier_books tiers[NXMEM_MANAGER_TIERS];
-  nx_account *accounts[NX_ACCOUNTS_MAX];          /* by the slot of their mechanism; change with all locks held */
+  nx_account *accounts[NX_ACCOUNT_CHAINS]; /* chains, by the slot of their mechanism; change with all locks held */
   nx_holder holders[NXMEM_MANAGER_PRESSURES_MAX]; /* in the order in which they are asked; under the bank's lock */
   uint64_t holder_ids;
   uint32_t waiters; /* changes with all locks held: whoever holds one finds it as it is */
@@ -112,6 +113,21 @@ typedef struct nx_charge {
   nxmem_axes answered; /* what it really takes, from NX_ALLOCATED on */
   nx_steps *steps;     /* owned; NULL: all in one call */
 } nx_charge;
+
+/* The account of a mechanism, NULL where there is none. [any lock] */
+static inline nx_account *nx_account_of(const nx_manager *m, uint64_t mechanism) {
+  nx_account *account = m->accounts[nxmem_handle_slot(mechanism) % NX_ACCOUNT_CHAINS];
+  while (account != NULL && account->mechanism != mechanism) account = account->next;
+  return account;
+}
+
+/* All accounts, one after the other: the first after NULL, NULL after the last. [any lock] */
+static inline nx_account *nx_account_after(const nx_manager *m, const nx_account *account) {
+  if (account != NULL && account->next != NULL) return account->next;
+  uint32_t chain = account == NULL ? 0u : nxmem_handle_slot(account->mechanism) % NX_ACCOUNT_CHAINS + 1u;
+  while (chain < NX_ACCOUNT_CHAINS && m->accounts[chain] == NULL) chain++;
+  return chain < NX_ACCOUNT_CHAINS ? m->accounts[chain] : NULL;
+}
 
 extern nx_table nx_managers;
 extern nx_table nx_accounts;

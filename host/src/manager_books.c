@@ -67,10 +67,8 @@ static void give_room_back(nx_manager *m, nx_account *account, nx_part_books *pa
 }
 
 void nx_books_gather(nx_manager *m) {
-  for (uint32_t i = 0; i < NX_ACCOUNTS_MAX; i++) {
-    if (m->accounts[i] == NULL) continue;
-    for (uint32_t s = 0; s < NX_STRIPES; s++) give_room_back(m, m->accounts[i], &m->accounts[i]->parts[s]);
-  }
+  for (nx_account *account = nx_account_after(m, NULL); account != NULL; account = nx_account_after(m, account))
+    for (uint32_t s = 0; s < NX_STRIPES; s++) give_room_back(m, account, &account->parts[s]);
 }
 
 static int is_beyond(const nxmem_axes *taken, const nxmem_axes *limit) {
@@ -187,8 +185,8 @@ static nx_charge *open_charge(const opening *o) {
 static nx_account *enter_account(nx_manager *m, uint64_t manager, uint64_t mechanism, uint32_t stripe, int *entered) {
   *entered = nx_lane_enter(m, stripe);
   if (nxmem_is_claimable(atomic_load_explicit(&m->slot.word, memory_order_relaxed), manager)) {
-    nx_account *account = m->accounts[nxmem_handle_slot(mechanism) % NX_ACCOUNTS_MAX];
-    if (account != NULL && account->mechanism == mechanism) return account;
+    nx_account *account = nx_account_of(m, mechanism);
+    if (account != NULL) return account;
   }
   nx_lane_leave(m, stripe, *entered);
   return NULL;
@@ -210,9 +208,7 @@ nx_charge *nx_charge_reserve(nx_manager *m, uint64_t manager, uint64_t mechanism
   if (!grant->known || grant->verdict.reason == NXMEM_REASON_NONE) return c;
 
   nx_lock_all(m);
-  grant->known = nxmem_is_claimable(atomic_load(&m->slot.word), manager) &&
-                 m->accounts[nxmem_handle_slot(mechanism) % NX_ACCOUNTS_MAX] == o.account &&
-                 o.account->mechanism == mechanism;
+  grant->known = nxmem_is_claimable(atomic_load(&m->slot.word), manager) && nx_account_of(m, mechanism) == o.account;
   if (grant->known) grant->verdict = take_exactly(m, o.account, o.stripe, ask);
   if (grant->known && grant->verdict.reason == NXMEM_REASON_NONE) c = open_charge(&o);
   nx_unlock_all(m);

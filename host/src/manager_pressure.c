@@ -169,10 +169,9 @@ nxmem_result nxmem_manager_ask(nxmem_manager manager, nxmem_authority authority,
 /* Whose allocator it is. All locks are held. */
 static uint64_t authority_of(nx_manager *m, uint64_t allocator) {
   if (allocator == 0) return 0;
-  for (uint32_t i = 0; i < NX_ACCOUNTS_MAX; i++) {
-    const nx_account *account = m->accounts[i];
-    nx_mechanism *mechanism = account == NULL ? NULL : nx_mechanism_at(account->mechanism);
-    if (mechanism == NULL) continue;
+  for (nx_account *account = nx_account_after(m, NULL); account != NULL; account = nx_account_after(m, account)) {
+    nx_mechanism *mechanism = nx_mechanism_at(account->mechanism);
+    if (mechanism == NULL || !nxmem_same_generation(atomic_load(&mechanism->slot.word), account->mechanism)) continue;
     for (uint32_t part = 0; part < NXMEM_COMPOSITE_MAX; part++)
       if (atomic_load(&mechanism->allocators[part]) == allocator) return m->authorities[account->authority].handle;
   }

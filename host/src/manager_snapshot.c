@@ -124,8 +124,8 @@ nxmem_result nxmem_manager_snapshot(nxmem_manager manager, nxmem_snapshot *out, 
   *out = (nxmem_snapshot){.mechanisms = out->mechanisms, .mechanism_room = out->mechanism_room};
   listing l = {.manager = m, .out = out};
   list_authorities(&l);
-  for (uint32_t i = 0; i < NX_ACCOUNTS_MAX; i++)
-    if (m->accounts[i] != NULL) list_account(&l, m->accounts[i]);
+  for (nx_account *account = nx_account_after(m, NULL); account != NULL; account = nx_account_after(m, account))
+    list_account(&l, account);
   total(&l);
   out->refusals = atomic_load(&m->refusals);
   out->bugs = atomic_load(&m->bugs);
@@ -137,9 +137,8 @@ nxmem_result nxmem_manager_snapshot(nxmem_manager manager, nxmem_snapshot *out, 
 
 static uint64_t open_in(const nx_manager *m, uint64_t context) {
   uint64_t open = 0;
-  for (uint32_t i = 0; i < NX_ACCOUNTS_MAX; i++) {
-    const nx_account *account = m->accounts[i];
-    if (account == NULL || account->context != context) continue;
+  for (nx_account *account = nx_account_after(m, NULL); account != NULL; account = nx_account_after(m, account)) {
+    if (account->context != context) continue;
     for (uint32_t s = 0; s < NX_STRIPES; s++) open += account->parts[s].open;
   }
   return open;
