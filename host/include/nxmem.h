@@ -61,7 +61,8 @@ typedef enum nxmem_result {
   NXMEM_ERR_TERMINATED = 20,             /* the same, and confirmed */
   NXMEM_ERR_QUEUE_REFUSED = 21,          /* a queue of releases is full or closing; the release is the caller's as before */
   NXMEM_ERR_OVER_LIMIT = 22,             /* a budget, a slice or a process limit refuses (nxmem_manager.h) */
-  NXMEM_ERR_TIMED_OUT = 23               /* not yet; may be tried again */
+  NXMEM_ERR_TIMED_OUT = 23,              /* not yet; may be tried again */
+  NXMEM_ERR_NOT_ALLOWED = 24             /* a policy does not name it, or names other bytes (nxmem_policy.h) */
 } nxmem_result;
 
 #define NXMEM_ERROR_MESSAGE_BUF 1024

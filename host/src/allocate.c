@@ -14,6 +14,7 @@
 #include "books.h"
 #include "error.h"
 #include "guard.h"
+#include "limits.h"
 #include "quarantine.h"
 #include "record.h"
 #include "release.h"
@@ -42,9 +43,21 @@ static NX_APART void undo(nx_allocator *a, nx_allocation *record, int hand_back,
   nx_table_give(&nx_allocations, &record->slot);
 }
 
+/* An answer, as if nothing were charged yet: would it be refused all the same? */
+static nxmem_verdict check_alone(nx_allocation *record, const NxmemAllocResult *result) {
+  const uint64_t bytes = atomic_load_explicit(&record->bytes, memory_order_relaxed);
+  return nxmem_check_alloc_result((uint64_t)(uintptr_t)result->ptr, result->owned_bytes, result->mapped_bytes, bytes,
+                                  nx_record_align(record), 0, 0);
+}
+
 /* NULL and what overlaps is never handed back: that would free another owner's memory. The others are, once. */
-static NX_APART nxmem_result refuse(nx_allocator *a, nx_allocation *record, nxmem_verdict v, uint64_t bytes,
-                                    nxmem_error *error) {
+static NX_APART nxmem_result refuse(nx_allocator *a, nx_allocation *record, const NxmemAllocResult *result,
+                                    nxmem_verdict v, nxmem_error *error) {
+  const uint64_t bytes = atomic_load_explicit(&record->bytes, memory_order_relaxed);
+  if (nx_limits_refuse(a, v, check_alone(record, result))) {
+    undo(a, record, 1, NXMEM_REASON_NONE);
+    return nx_limits_fail(error, v, "allocate %" PRIu64 " bytes", bytes);
+  }
   nx_violation(a, v);
   undo(a, record, nxmem_may_hand_back(v.reason), v.reason);
   return nx_fail_in(error, NXMEM_ERR_CONTRACT, v, (nx_context){.record = NX_RECORD_RESULT},
@@ -120,7 +133,7 @@ static nxmem_result allocate_into(nx_visit visit, nx_allocation *record, uint64_
   nxmem_verdict v;
   const nx_put put = accept(visit, record, &result, &v);
   if (put == NX_PUT_NO_MEMORY) return without_memory(visit.allocator, record, error);
-  if (put != NX_PUT_DONE) return refuse(visit.allocator, record, v, asked->bytes, error);
+  if (put != NX_PUT_DONE) return refuse(visit.allocator, record, &result, v, error);
   nx_books_add_live(visit);
   nx_slot_show(&record->slot, id, NXMEM_SLOT_LIVE); /* A3 */
   out->id = id;

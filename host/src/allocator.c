@@ -14,6 +14,7 @@
 #include "deferred.h"
 #include "error.h"
 #include "guard.h"
+#include "limits.h"
 #include "nxmem/capability.h"
 #include "nxmem/identity.h"
 #include "nxmem/prefix.h"
@@ -181,7 +182,9 @@ static const NxmemHostCallbacks *reset(nx_allocator *a, const nx_module *module,
   nx_guard_set(a, NULL);
   atomic_store(&a->kept_records, 0);
   nx_prefixes_reset(a);
+  a->limits = NULL; /* those of the slot's last allocator, whose charge stays where it stayed charged */
   nx_books_reset(a);
+  a->limits = nx_limits_of(module);
   nx_deferral_reset(a, pins);
   return nx_callbacks_fill(a, module->agreed.agreed_minor);
 }

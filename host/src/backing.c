@@ -23,6 +23,7 @@
 
 #include "books.h"
 #include "error.h"
+#include "limits.h"
 #include "nxmem/backing.h"
 #include "nxmem/outcome.h"
 #include "nxmem/pin.h"
@@ -84,6 +85,9 @@ static uint64_t mapped_total(nx_allocator *a) {
   const uint64_t total = nx_books_mapped(a); /* a sum of moving things */
   return total < NXMEM_TOTAL_MAX ? total : NXMEM_TOTAL_MAX;
 }
+
+/* What a charge is judged by where it is refused. */
+static uint64_t judged_total(nx_allocator *a) { return a->limits == NULL ? mapped_total(a) : nx_books_drawn_mapped(a); }
 
 /* 0 where no total has room for it. */
 static int charge_mapped(nx_allocator *a, nx_allocation *record, uint64_t cost) {
@@ -184,13 +188,15 @@ static nxmem_result charge_ahead(const work *w, nxmem_error *error) {
   const nxmem_result asked = ask_cost(w, &w->request, 1, &cost, error); /* Q */
   if (asked != NXMEM_OK) return asked;
   /* All that was drawn is at least what is mapped, and one number: only near the limit is the sum asked for. */
-  nxmem_verdict v = nxmem_judge_cost(cost, range.offset, range.bytes, atomic_load(&w->a->mapped));
-  if (v.reason == NXMEM_REASON_TOTAL_TOO_LARGE)
+  nxmem_verdict v = nxmem_judge_cost(cost, range.offset, range.bytes, nx_books_drawn_mapped(w->a));
+  if (v.reason == NXMEM_REASON_TOTAL_TOO_LARGE && w->a->limits == NULL)
     v = nxmem_judge_cost(cost, range.offset, range.bytes, mapped_total(w->a));
   if (v.reason == NXMEM_REASON_NONE) { /* K */
     if (charge_mapped(w->a, w->record, cost)) return NXMEM_OK;
-    v = (nxmem_verdict){NXMEM_REASON_TOTAL_TOO_LARGE, 0, cost, NXMEM_TOTAL_MAX - mapped_total(w->a)};
+    v = (nxmem_verdict){NXMEM_REASON_TOTAL_TOO_LARGE, 0, cost, NXMEM_TOTAL_MAX - judged_total(w->a)};
   }
+  if (nx_limits_refuse(w->a, v, nxmem_judge_cost(cost, range.offset, range.bytes, 0)))
+    return nx_limits_fail(error, v, "%s %" PRIu64 " bytes", w->verb, range.bytes);
   return refuse_number(w, v, "mapped_bytes_for_ranges", error);
 }
 

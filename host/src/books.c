@@ -28,11 +28,16 @@ typedef struct purse {
   int shared; /* other threads use it as well: it has no room, each charge is the total's */
 } purse;
 
+/* Where a plugin has limits its allocators share one total, and nobody draws ahead: the limit is exact. */
 static purse owned_purse(nx_visit v) {
-  return (purse){&v.allocator->owned, &v.stripe->owned, &v.stripe->owned_drawn, !nx_visit_is_exclusive(v)};
+  nx_module *limits = v.allocator->limits;
+  nx_counter *total = limits == NULL ? &v.allocator->owned : &limits->owned_total;
+  return (purse){total, &v.stripe->owned, &v.stripe->owned_drawn, limits != NULL || !nx_visit_is_exclusive(v)};
 }
 static purse mapped_purse(nx_visit v) {
-  return (purse){&v.allocator->mapped, &v.stripe->mapped, &v.stripe->mapped_drawn, !nx_visit_is_exclusive(v)};
+  nx_module *limits = v.allocator->limits;
+  nx_counter *total = limits == NULL ? &v.allocator->mapped : &limits->mapped_total;
+  return (purse){total, &v.stripe->mapped, &v.stripe->mapped_drawn, limits != NULL || !nx_visit_is_exclusive(v)};
 }
 
 /* ---- Room ----------------------------------------------------------------------------------------------------------- */
@@ -226,8 +231,20 @@ uint64_t nx_books_mapped(nx_allocator *a) {
 
 uint64_t nx_books_residual(nx_allocator *a) { return atomic_load(&a->residual); }
 
+uint64_t nx_books_drawn_mapped(nx_allocator *a) {
+  return atomic_load(a->limits == NULL ? &a->mapped : &a->limits->mapped_total);
+}
+
+/* What was charged to the plugin's limits for an allocator whose books are cleared. */
+static void give_limits_back(nx_allocator *a) {
+  if (a->limits == NULL) return;
+  atomic_fetch_sub(&a->limits->owned_total, nx_books_owned(a));
+  atomic_fetch_sub(&a->limits->mapped_total, nx_books_mapped(a));
+}
+
 /* `inside` is not reset: a stale handle may be counting itself in and out at this very moment. */
 void nx_books_reset(nx_allocator *a) {
+  give_limits_back(a);
   atomic_store(&a->quarantined, 0);
   atomic_store(&a->quarantined_bytes, 0);
   atomic_store(&a->owned, 0);

@@ -45,6 +45,8 @@ void nx_books_drop_live(nx_visit visit);
 uint64_t nx_books_live(nx_allocator *allocator);
 uint64_t nx_books_owned(nx_allocator *allocator);
 uint64_t nx_books_mapped(nx_allocator *allocator);
+/* What is mapped and what is drawn ahead, of the allocator or, where its plugin has limits, of the plugin: what a charge is judged by. [any-thread] */
+uint64_t nx_books_drawn_mapped(nx_allocator *allocator);
 /* Part of what is mapped that no live or quarantined allocation accounts for. */
 uint64_t nx_books_residual(nx_allocator *allocator);
 

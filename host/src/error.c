@@ -57,6 +57,8 @@ static const char *advice_for(nxmem_result result) {
       return "remove the mechanism";
     case NXMEM_ERR_QUEUE_REFUSED:
       return "the release is yours as before: execute it, abandon it or queue it elsewhere";
+    case NXMEM_ERR_NOT_ALLOWED:
+      return "have the policy name these very bytes, or load what it names";
     default:
       return "see the result code";
   }

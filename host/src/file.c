@@ -84,7 +84,7 @@ static nxmem_result check_elf(int fd, const char *path, uint64_t file_bytes, nxm
   return fault == NULL ? NXMEM_OK : not_loadable(path, fault, error);
 }
 
-static nxmem_result check_open_file(int fd, const char *path, nx_file_identity *out, nxmem_error *error) {
+nxmem_result nx_file_check_open(int fd, const char *path, nx_file_identity *out, nxmem_error *error) {
   struct stat found;
   if (fstat(fd, &found) != 0) return nx_fail(error, NXMEM_ERR_CANNOT_OPEN, "stat %s: %s", path, strerror(errno));
   if (!S_ISREG(found.st_mode)) return not_loadable(path, "found something that is no regular file", error);
@@ -105,7 +105,7 @@ nxmem_result nx_file_check(const char *path, nx_file_identity *out, nxmem_error 
                    path);
   const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0) return nx_fail(error, NXMEM_ERR_CANNOT_OPEN, "open %s: %s", path, strerror(errno));
-  const nxmem_result checked = check_open_file(fd, path, out, error);
+  const nxmem_result checked = nx_file_check_open(fd, path, out, error);
   (void)close(fd);
   return checked;
 }

@@ -18,4 +18,7 @@ typedef struct nx_file_identity {
  */
 nxmem_result nx_file_check(const char *path, nx_file_identity *out, nxmem_error *error);
 
+/* The same for a file that is open already; `shown` is what messages call it. [any-thread] [blocks: file I/O] */
+nxmem_result nx_file_check_open(int fd, const char *shown, nx_file_identity *out, nxmem_error *error);
+
 #endif /* NX_FILE_H */

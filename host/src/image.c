@@ -79,17 +79,20 @@ static int has_name(struct dl_phdr_info *info, size_t size, void *wanted) {
   (void)size;
   return info->dlpi_name != NULL && strcmp(info->dlpi_name, *(const char **)wanted) == 0;
 }
-static int is_loaded(const char *path) { return dl_iterate_phdr(has_name, &path) != 0; }
+int nx_image_is_loaded(const char *path) { return dl_iterate_phdr(has_name, &path) != 0; }
 
 /*
  * Is the library that the loader answered with the file that was checked: under the name it goes by, and by what is mapped? What it had not before under this very
- * name it has just opened by it; only of what was there already must be asked what file it once was.
+ * name it has just opened by it; only of what was there already must be asked what file it once was. A pinned file has a number for a name, which may be anybody's: there
+ * the mapping must say that it is the one.
  */
-static int is_checked_file(const struct link_map *map, const char *path, int was_loaded, const nx_file_identity *file) {
+static int is_checked_file(const struct link_map *map, const nx_source *source, int was_loaded) {
+  const nx_file_identity *file = &source->file;
   struct stat found;
   if (stat(map->l_name, &found) != 0) return 0;
   if ((uint64_t)found.st_dev != file->device || (uint64_t)found.st_ino != file->inode) return 0;
-  if (!was_loaded && strcmp(map->l_name, path) == 0) return 1;
+  if (source->pin != NULL) return nx_mapping_is(map->l_ld, file);
+  if (!was_loaded && strcmp(map->l_name, source->path) == 0) return 1;
   return nx_mapping_may_be(map->l_ld, map->l_name, file);
 }
 
@@ -100,36 +103,36 @@ static nxmem_result another_file(const struct link_map *map, const char *path, n
                     map->l_name);
 }
 
-static nxmem_result fill(nx_image *image, const char *path, int was_loaded, const nx_file_identity *file,
-                         nxmem_error *error) {
+static nxmem_result fill(nx_image *image, const nx_source *source, int was_loaded, nxmem_error *error) {
   struct link_map *map = NULL;
   if (dlinfo(image->dl, RTLD_DI_LINKMAP, &map) != 0 || map == NULL)
-    return nx_fail(error, NXMEM_ERR_CANNOT_OPEN, "load %s: the loader does not say where it is", path);
-  if (!is_checked_file(map, path, was_loaded, file)) return another_file(map, path, error);
-  const nxmem_result resolved = resolve_exports(image, map, path, error);
+    return nx_fail(error, NXMEM_ERR_CANNOT_OPEN, "load %s: the loader does not say where it is", source->shown);
+  if (!is_checked_file(map, source, was_loaded)) return another_file(map, source->shown, error);
+  const nxmem_result resolved = resolve_exports(image, map, source->shown, error);
   if (resolved != NXMEM_OK) return resolved;
   image->base = (uintptr_t)map->l_addr;
   image->path = strdup(map->l_name);
-  if (image->path == NULL) return nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "load %s: no memory for its record", path);
+  if (image->path == NULL)
+    return nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "load %s: no memory for its record", source->shown);
   return NXMEM_OK;
 }
 
 /* The loader begins with the file's name where it knows it; the message has it already. */
-static nxmem_result refuse_load(const char *path, nxmem_error *error) {
+static nxmem_result refuse_load(const nx_source *source, nxmem_error *error) {
   const char *why = dlerror();
   if (why == NULL) why = "the loader gives no reason";
-  const size_t length = strlen(path);
-  if (strncmp(why, path, length) == 0 && strncmp(why + length, ": ", 2) == 0) why += length + 2;
-  return nx_fail(error, NXMEM_ERR_CANNOT_OPEN, "load %s: %s%s", path, why,
+  const size_t length = strlen(source->path);
+  if (strncmp(why, source->path, length) == 0 && strncmp(why + length, ": ", 2) == 0) why += length + 2;
+  return nx_fail(error, NXMEM_ERR_CANNOT_OPEN, "load %s: %s%s", source->shown, why,
                  strstr(why, "undefined symbol") == NULL ? "" : " (linked with -Wl,-z,defs it would not have built)");
 }
 
-nxmem_result nx_image_open(const char *path, const nx_file_identity *file, nx_image *out, nxmem_error *error) {
+nxmem_result nx_image_open(const nx_source *source, nx_image *out, nxmem_error *error) {
   nx_image image = {0};
-  const int was_loaded = is_loaded(path);
-  image.dl = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  if (image.dl == NULL) return refuse_load(path, error);
-  const nxmem_result filled = fill(&image, path, was_loaded, file, error);
+  const int was_loaded = nx_image_is_loaded(source->path);
+  image.dl = dlopen(source->path, RTLD_NOW | RTLD_LOCAL);
+  if (image.dl == NULL) return refuse_load(source, error);
+  const nxmem_result filled = fill(&image, source, was_loaded, error);
   if (filled != NXMEM_OK) {
     (void)dlclose(image.dl);
     return filled;

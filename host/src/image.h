@@ -4,6 +4,7 @@
 
 #include "file.h"
 #include "objects.h"
+#include "source.h"
 
 /*
  * Map a checked file and resolve its three exports, which must be its own and not a dependency's. On failure nothing stays mapped.
@@ -11,7 +12,10 @@
  *
  * NXMEM_ERR_CANNOT_OPEN, MISSING_SYMBOL, OUT_OF_MEMORY; *out is written only on NXMEM_OK. [runs plugin code: constructors]
  */
-nxmem_result nx_image_open(const char *path, const nx_file_identity *file, nx_image *out, nxmem_error *error);
+nxmem_result nx_image_open(const nx_source *source, nx_image *out, nxmem_error *error);
+
+/* Has the loader something under this name? [any-thread] */
+int nx_image_is_loaded(const char *path);
 
 /*
  * Where something lies that this very image exports beside the contract's three. NXMEM_ERR_MISSING_SYMBOL, or NXMEM_ERR_INVALID_ARGUMENT for one of the three.

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 /* The path of a line of /proc/self/maps, or NULL where the line is not about this address or the mapping has no file. */
 static char *path_at(char *line, uintptr_t address) {
@@ -61,4 +62,29 @@ int nx_mapping_may_be(const void *address, const char *name, const nx_file_ident
   free(line);
   (void)fclose(maps);
   return may_be;
+}
+
+/* 1: the line is about this address, and *is_file says whether the mapping is of that file. */
+static int judge_line(const char *line, uintptr_t address, const nx_file_identity *file, int *is_file_out) {
+  uintptr_t from = 0, to = 0;
+  unsigned major_number = 0, minor_number = 0;
+  uint64_t inode = 0;
+  if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %*s %*s %x:%x %" SCNu64, &from, &to, &major_number, &minor_number,
+             &inode) != 5)
+    return 0;
+  if (address < from || address >= to) return 0;
+  *is_file_out = inode == file->inode && (uint64_t)makedev(major_number, minor_number) == file->device;
+  return 1;
+}
+
+int nx_mapping_is(const void *address, const nx_file_identity *file) {
+  FILE *maps = fopen("/proc/self/maps", "re");
+  if (maps == NULL) return 0;
+  char *line = NULL;
+  size_t room = 0;
+  int found = 0, is = 0;
+  while (!found && getline(&line, &room, maps) > 0) found = judge_line(line, (uintptr_t)address, file, &is);
+  free(line);
+  (void)fclose(maps);
+  return is;
 }

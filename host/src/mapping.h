@@ -10,4 +10,10 @@
  */
 int nx_mapping_may_be(const void *address, const char *name, const nx_file_identity *file);
 
+/*
+ * 1 where the mapping at an address is known to be of `file`, whatever it is called; 0 also where nothing can be told. For files without a name of their own.
+ * [any-thread] [blocks: file I/O]
+ */
+int nx_mapping_is(const void *address, const nx_file_identity *file);
+
 #endif /* NX_MAPPING_H */

@@ -17,6 +17,7 @@
 #include "gate.h"
 #include "graves.h"
 #include "image.h"
+#include "nxmem/count.h"
 #include "violations.h"
 
 /* A leaf: protects which file is which module, and references. Never held across plugin code or the loader. */
@@ -55,11 +56,13 @@ static nxmem_result refuse_answer(nx_host *host, const NxmemNegotiateResponse *a
 }
 
 static nxmem_result negotiate(nx_host *host, nx_module *module, const char *path, nxmem_error *error) {
+  nxmem_offer offer = host->offer;
+  offer.capability_flags &= module->terms.capability_flags;
   const NxmemNegotiateRequest request = {
       .struct_size = sizeof request,
       .reserved = 0,
-      .host_range = host->offer.range,
-      .host_capability_flags = host->offer.capability_flags,
+      .host_range = offer.range,
+      .host_capability_flags = offer.capability_flags,
   };
   NxmemNegotiateResponse response = {.struct_size = sizeof response};
   const NxmemStatus answer = module->image.negotiate(&request, &response);
@@ -68,7 +71,7 @@ static nxmem_result negotiate(nx_host *host, nx_module *module, const char *path
   NxmemNegotiateResponse taken;
   nxmem_response_take(&response, &taken);
 
-  const nxmem_verdict v = nxmem_negotiate_judge(code, &taken, &host->offer);
+  const nxmem_verdict v = nxmem_negotiate_judge(code, &taken, &offer);
   if (v.reason == NXMEM_REASON_PLUGIN_REFUSED)
     return refused_by_plugin(host, &taken.plugin_range, &status, path, error);
   if (v.reason != NXMEM_REASON_NONE) return refuse_answer(host, &taken, v, path, error);
@@ -76,16 +79,21 @@ static nxmem_result negotiate(nx_host *host, nx_module *module, const char *path
   return NXMEM_OK;
 }
 
-static void forget_locked(nx_module *module) {
+/* The pin that the module was a user of, to be given back without the lock. */
+static nx_pin *forget_locked(nx_module *module) {
+  nx_pin *pin = module->pin;
+  module->pin = NULL;
   module->holds_name = 0;
   nx_image_forget(&module->image);
   nx_table_give(&nx_modules, &module->slot);
+  return pin;
 }
 
 static void forget(nx_module *module) {
   pthread_mutex_lock(&module_lock);
-  forget_locked(module);
+  nx_pin *pin = forget_locked(module);
   pthread_mutex_unlock(&module_lock);
+  nx_pin_give(pin);
 }
 
 /* What is left of a refused plugin that cannot go: no call can enter it, but the loader has it under its name. */
@@ -124,10 +132,15 @@ static uint32_t space_number(const nx_module *module, uint32_t factory) {
   return (module->buried * (uint32_t)MODULES_MAX + module->slot.self) * (uint32_t)NXMEM_FACTORIES_MAX + factory;
 }
 
-static void reset(nx_module *module, uint64_t host, const nx_file_identity *file) {
+static void reset(nx_module *module, uint64_t host, const nx_source *source) {
   module->host = host;
-  module->device = file->device;
-  module->inode = file->inode;
+  module->device = source->file.device;
+  module->inode = source->file.inode;
+  module->pin = source->pin;
+  if (source->pin != NULL) nx_pin_hold(source->pin);
+  module->terms = source->terms;
+  atomic_store(&module->owned_total, NXMEM_TOTAL_MAX - source->terms.owned_max);
+  atomic_store(&module->mapped_total, NXMEM_TOTAL_MAX - source->terms.mapped_max);
   memset(&module->image, 0, sizeof module->image);
   module->factories = NULL;
   module->factory_count = 0;
@@ -179,17 +192,19 @@ static holders find_holders_locked(const nx_module *module) {
 
 /* Take the name, unless the loader has another file under it. What was left behind under it is taken over: no leak any more. */
 static holders claim_name(nx_host *host, nx_module *module) {
+  nx_pin *pin = NULL;
   pthread_mutex_lock(&module_lock);
   holders h = find_holders_locked(module);
   if (h.stays || h.in_transit) h.leftover = NULL;
   module->holds_name = !h.stays && !h.in_transit;
   if (h.leftover != NULL) {
     atomic_store(&module->unpaid_debts, atomic_load(&h.leftover->unpaid_debts)); /* they are still owed */
-    forget_locked(h.leftover);
+    pin = forget_locked(h.leftover);
     atomic_fetch_sub(&host->forced_leaks, 1u);
   }
   pthread_mutex_unlock(&module_lock);
   if (h.leftover != NULL) (void)nx_image_close(&module->image); /* its reference; the new one stays */
+  nx_pin_give(pin);
   return h;
 }
 
@@ -199,26 +214,26 @@ static nxmem_result replaced(const char *path, nxmem_error *error) {
                     "load %s: the file was replaced while the earlier one of that name is loaded", path);
 }
 
-static nxmem_result open_image(nx_host *host, nx_module *module, const char *path, nxmem_error *error) {
-  const nx_file_identity file = {.device = module->device, .inode = module->inode};
-  const nxmem_result opened = nx_image_open(path, &file, &module->image, error);
+static nxmem_result open_image(nx_host *host, nx_module *module, const nx_source *source, nxmem_error *error) {
+  const nxmem_result opened = nx_image_open(source, &module->image, error);
   if (opened != NXMEM_OK) return opened;
   const holders h = claim_name(host, module);
   if (!h.stays && !h.in_transit) return NXMEM_OK;
   (void)nx_image_close(&module->image); /* one reference less: nothing of the new file was loaded */
-  if (h.stays) return replaced(path, error);
-  return nx_fail(error, NXMEM_ERR_BUSY, "load %s: an earlier file of that name is being loaded or unloaded", path);
+  if (h.stays) return replaced(source->shown, error);
+  return nx_fail(error, NXMEM_ERR_BUSY, "load %s: an earlier file of that name is being loaded or unloaded",
+                 source->shown);
 }
 
 /* Where it fails, the module's slot has been given back or left behind. */
-static nxmem_result load(nx_host *host, nx_module *module, const char *path, nxmem_error *error) {
-  nxmem_result r = open_image(host, module, path, error);
+static nxmem_result load(nx_host *host, nx_module *module, const nx_source *source, nxmem_error *error) {
+  nxmem_result r = open_image(host, module, source, error);
   if (r != NXMEM_OK) {
     forget(module);
     return r;
   }
-  r = negotiate(host, module, path, error);
-  if (r == NXMEM_OK) r = nx_factories_own(host, module, path, error);
+  r = negotiate(host, module, source->shown, error);
+  if (r == NXMEM_OK) r = nx_factories_own(host, module, source->shown, error);
   if (r != NXMEM_OK) expel(host, module, error);
   return r;
 }
@@ -235,21 +250,27 @@ static nx_module *find_locked(uint64_t host, const nx_file_identity *file) {
 }
 
 /* What acquire found under the lock. */
-typedef enum found { FOUND_LOADED, FOUND_IN_TRANSIT, MADE_FRESH, NO_ROOM } found;
+typedef enum found { FOUND_LOADED, FOUND_IN_TRANSIT, FOUND_ON_OTHER_TERMS, MADE_FRESH, NO_ROOM } found;
 
-static found find_or_make(uint64_t host, const nx_file_identity *file, nx_module **out) {
+static int same_terms(const nx_terms *a, const nx_terms *b) {
+  return a->capability_flags == b->capability_flags && a->owned_max == b->owned_max && a->mapped_max == b->mapped_max;
+}
+
+static found find_or_make(uint64_t host, const nx_source *source, nx_module **out) {
   pthread_mutex_lock(&module_lock);
   found result = NO_ROOM;
-  nx_module *m = find_locked(host, file);
+  nx_module *m = find_locked(host, &source->file);
   if (m != NULL && nxmem_word_state(atomic_load(&m->slot.word)) != NXMEM_SLOT_LIVE) {
     result = FOUND_IN_TRANSIT;
+  } else if (m != NULL && !same_terms(&m->terms, &source->terms)) {
+    result = FOUND_ON_OTHER_TERMS;
   } else if (m != NULL) {
     if (m->references++ == 0) atomic_fetch_sub(&nx_host_of(host)->forced_leaks, 1u); /* taken over: no leak any more */
     result = FOUND_LOADED;
   } else {
     m = (nx_module *)(void *)nx_table_take(&nx_modules);
     if (m != NULL) {
-      reset(m, host, file);
+      reset(m, host, source);
       nx_slot_set(&m->slot, NXMEM_SLOT_ALLOCATING);
       result = MADE_FRESH;
     }
@@ -259,21 +280,29 @@ static found find_or_make(uint64_t host, const nx_file_identity *file, nx_module
   return result;
 }
 
-nxmem_result nx_module_acquire(nx_host *host, const char *path, const nx_file_identity *file, nx_module **out,
-                               nxmem_error *error) {
+static nxmem_result on_other_terms(const char *path, nxmem_error *error) {
+  static const nx_context context = {NX_RECORD_SAID, "open it under the same terms, or unload it first"};
+  return nx_fail_in(error, NXMEM_ERR_MISMATCH, (nxmem_verdict){NXMEM_REASON_NONE, 0, 0, 0}, context,
+                    "load %s: the same bytes are loaded already, with another ceiling or other limits", path);
+}
+
+nxmem_result nx_module_acquire(nx_host *host, const nx_source *source, nx_module **out, nxmem_error *error) {
+  const char *path = source->shown;
   nx_module *module = NULL;
-  switch (find_or_make(nx_slot_handle(&host->slot), file, &module)) {
+  switch (find_or_make(nx_slot_handle(&host->slot), source, &module)) {
     case NO_ROOM:
       return nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "load %s: no room for another module", path);
     case FOUND_IN_TRANSIT:
       return nx_fail(error, NXMEM_ERR_BUSY, "load %s: the same file is being loaded or unloaded", path);
+    case FOUND_ON_OTHER_TERMS:
+      return on_other_terms(path, error);
     case FOUND_LOADED:
       *out = module;
       return NXMEM_OK;
     default:
       break;
   }
-  const nxmem_result loaded = load(host, module, path, error);
+  const nxmem_result loaded = load(host, module, source, error);
   if (loaded != NXMEM_OK) return loaded;
   nx_slot_set(&module->slot, NXMEM_SLOT_LIVE);
   *out = module;
@@ -336,6 +365,7 @@ static void bury_locked(nx_module *m) {
   const nx_file_identity file = {.device = m->device, .inode = m->inode};
   if (!nx_grave_add_locked(m->image.path, &file)) return;
   m->image.path = NULL;
+  m->pin = NULL; /* it keeps this user: what is mapped has the descriptor's number for a name */
   m->holds_name = 0;
   free(m->factories);
   m->factories = NULL;

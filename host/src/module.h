@@ -2,15 +2,14 @@
 #ifndef NX_MODULE_H
 #define NX_MODULE_H
 
-#include "file.h"
 #include "objects.h"
+#include "source.h"
 
 /*
  * The module of a file, with one more reference: the one that is loaded already, or a fresh one.
- * NXMEM_ERR_BUSY while another thread loads or unloads it. *out is written only on NXMEM_OK. [runs plugin code]
+ * NXMEM_ERR_BUSY while another thread loads or unloads it, NXMEM_ERR_MISMATCH where it is loaded on other terms. *out is written only on NXMEM_OK. [runs plugin code]
  */
-nxmem_result nx_module_acquire(nx_host *host, const char *path, const nx_file_identity *file, nx_module **out,
-                               nxmem_error *error);
+nxmem_result nx_module_acquire(nx_host *host, const nx_source *source, nx_module **out, nxmem_error *error);
 
 /*
  * Give one reference back if the gate is open; at the last one release the factories and unmap.

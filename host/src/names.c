@@ -63,6 +63,8 @@ const char *nxmem_result_name(nxmem_result result) {
       return "over-limit";
     case NXMEM_ERR_TIMED_OUT:
       return "timed-out";
+    case NXMEM_ERR_NOT_ALLOWED:
+      return "not-allowed";
     default:
       return "unknown";
   }

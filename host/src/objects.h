@@ -65,6 +65,13 @@ typedef struct nx_image {
   nx_unload_query_fn query_unload;
 } nx_image;
 
+/* What a module was granted when it was loaded. */
+typedef struct nx_terms {
+  uint64_t capability_flags; /* of what the host offers, only these */
+  uint64_t owned_max;        /* bytes, over all its allocators; NXMEM_TOTAL_MAX: no limit */
+  uint64_t mapped_max;
+} nx_terms;
+
 /*
  * One loaded file of one host, however often it is opened. ALLOCATING: being loaded; RELEASING: being unloaded; RETIRED and holding its name: what a
  * refused plugin left behind.
@@ -74,6 +81,8 @@ typedef struct nx_module {
   _Atomic uint64_t host; /* handle of its host */
   uint64_t device;       /* st_dev and st_ino of the file */
   uint64_t inode;
+  struct nx_pin *pin; /* the sealed file that it was loaded from, of which it is a user; NULL: a file by its name */
+  nx_terms terms;
   nx_image image;
   int holds_name; /* image.path is its; under the module lock */
   NxmemNegotiateResponse agreed;
@@ -88,6 +97,9 @@ typedef struct nx_module {
   nx_counter allocators;
   nx_counter held; /* callback slots of closed allocators that something can still name */
   nx_counter unpaid_debts;
+  /* Charged to all its allocators, and NXMEM_TOTAL_MAX less the limit: what the core judges where there is a limit. */
+  nx_counter owned_total;
+  nx_counter mapped_total;
   /* Quarantined allocations of allocators that are closed. */
   nx_counter retained;
   nx_counter retained_bytes;
@@ -139,6 +151,7 @@ typedef struct nx_allocator {
   NxmemSharedMappingVtable sharing;  /* where SHARED_MAPPING is effective */
   uint64_t effective;
   nx_space *space; /* its factory's addresses, of its module; NULL: not looked at */
+  nx_module *limits; /* its module, where that has limits: the totals are there. NULL: they are its own */
   nx_deferral deferral;
   nx_counter quarantined;
   nx_counter quarantined_bytes;

@@ -10,6 +10,13 @@
 #include "error.h"
 #include "image.h"
 #include "module.h"
+#include "nxmem/count.h"
+#include "nxmem_policy.h"
+
+_Static_assert(NXMEM_UNLIMITED == NXMEM_TOTAL_MAX, "no limit is the most that any total may be");
+
+/* Of a plugin that nobody pinned. */
+static const nx_terms no_limits = {UINT64_MAX, NXMEM_TOTAL_MAX, NXMEM_TOTAL_MAX};
 
 static void show_handle(nx_plugin *plugin, nx_module *module, nxmem_plugin *out) {
   atomic_store_explicit(&plugin->module, module->slot.self, memory_order_relaxed);
@@ -18,15 +25,12 @@ static void show_handle(nx_plugin *plugin, nx_module *module, nxmem_plugin *out)
 }
 
 /* The handle's slot is taken before the module: once the plugin is loaded, nothing can fail any more. */
-static nxmem_result open_counted(nx_host *host, const char *path, nxmem_plugin *out, nxmem_error *error) {
-  nx_file_identity file;
-  nxmem_result r = nx_file_check(path, &file, error);
-  if (r != NXMEM_OK) return r;
+static nxmem_result open_source(nx_host *host, const nx_source *source, nxmem_plugin *out, nxmem_error *error) {
   nx_plugin *plugin = (nx_plugin *)(void *)nx_table_take(&nx_plugins);
   if (plugin == NULL)
-    return nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "open plugin %s: no room for another handle", path);
+    return nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "open plugin %s: no room for another handle", source->shown);
   nx_module *module = NULL;
-  r = nx_module_acquire(host, path, &file, &module, error);
+  const nxmem_result r = nx_module_acquire(host, source, &module, error);
   if (r == NXMEM_OK)
     show_handle(plugin, module, out);
   else
@@ -34,17 +38,69 @@ static nxmem_result open_counted(nx_host *host, const char *path, nxmem_plugin *
   return r;
 }
 
+/* What a caller asks to be opened: a path, or sealed bytes. */
+typedef struct asked {
+  const char *path; /* NULL: sealed bytes */
+  int fd;
+  const nxmem_sealed_options *options;
+} asked;
+
+static nxmem_result open_path(nx_host *host, const asked *ask, nxmem_plugin *out, nxmem_error *error) {
+  nx_source source = {.path = ask->path, .shown = ask->path, .terms = no_limits};
+  const nxmem_result r = nx_file_check(ask->path, &source.file, error);
+  return r == NXMEM_OK ? open_source(host, &source, out, error) : r;
+}
+
+static nxmem_result refuse_terms(const char *name, const char *why, nxmem_error *error) {
+  return nx_fail(error, NXMEM_ERR_INVALID_ARGUMENT, "open %s: %s", name, why);
+}
+
+static nxmem_result check_terms(const nx_terms *terms, const char *name, nxmem_error *error) {
+  if ((terms->capability_flags & NXMEM_CAP_ALLOCATOR) == 0)
+    return refuse_terms(name, "the ceiling lacks ALLOCATOR, without which nothing can be agreed", error);
+  if (terms->owned_max > NXMEM_TOTAL_MAX || terms->mapped_max > NXMEM_TOTAL_MAX)
+    return refuse_terms(name, "a limit of bytes is above NXMEM_UNLIMITED", error);
+  return NXMEM_OK;
+}
+
+/* The pin is the call's until the module is a user of its own. */
+static nxmem_result open_sealed(nx_host *host, const asked *ask, nxmem_plugin *out, nxmem_error *error) {
+  const nxmem_sealed_options *o = ask->options;
+  nx_source source = {.shown = o == NULL || o->name == NULL ? "sealed file" : o->name, .terms = no_limits};
+  if (o != NULL) source.terms = (nx_terms){o->capability_flags, o->max_owned_bytes, o->max_mapped_bytes};
+  nxmem_result r = check_terms(&source.terms, source.shown, error);
+  if (r == NXMEM_OK) r = nx_pin_take(ask->fd, source.shown, &source.pin, error);
+  if (r != NXMEM_OK) return r;
+  source.path = source.pin->path;
+  source.file = source.pin->file;
+  r = open_source(host, &source, out, error);
+  nx_pin_give(source.pin);
+  return r;
+}
+
+typedef nxmem_result (*open_fn)(nx_host *host, const asked *ask, nxmem_plugin *out, nxmem_error *error);
+
 /* Counted first, looked at second, like every other pin: a host that is destroyed meanwhile sees the count, or we see its state. */
-nxmem_result nxmem_plugin_open(nxmem_host handle, const char *path, nxmem_plugin *out, nxmem_error *error) {
+static nxmem_result open_counted(nxmem_host handle, open_fn open, const asked *ask, nxmem_plugin *out,
+                                 nxmem_error *error) {
   if (out == NULL) return nx_fail(error, NXMEM_ERR_INVALID_ARGUMENT, "open plugin: out is NULL");
   nx_host *host = NULL;
   nxmem_result r = nx_host_find(handle, &host, error);
   if (r != NXMEM_OK) return r;
   atomic_fetch_add(&host->open_plugins, 1u);
   r = nx_host_find(handle, &host, error);
-  if (r == NXMEM_OK) r = open_counted(host, path, out, error);
+  if (r == NXMEM_OK) r = open(host, ask, out, error);
   if (r != NXMEM_OK) atomic_fetch_sub(&host->open_plugins, 1u);
   return r;
+}
+
+nxmem_result nxmem_plugin_open(nxmem_host handle, const char *path, nxmem_plugin *out, nxmem_error *error) {
+  return open_counted(handle, open_path, &(asked){.path = path}, out, error);
+}
+
+nxmem_result nxmem_plugin_open_sealed(nxmem_host handle, int fd, const nxmem_sealed_options *options, nxmem_plugin *out,
+                                      nxmem_error *error) {
+  return open_counted(handle, open_sealed, &(asked){.fd = fd, .options = options}, out, error);
 }
 
 nxmem_result nxmem_plugin_get_info(nxmem_plugin handle, nxmem_plugin_info *out, nxmem_error *error) {

@@ -116,13 +116,13 @@ static int same(const char *a, const char *b) { return strcmp(a, b) == 0; }
 
 static void test_result_names(void **state) {
   (void)state;
-  for (int i = 0; i <= NXMEM_ERR_TIMED_OUT; i++) {
+  for (int i = 0; i <= NXMEM_ERR_NOT_ALLOWED; i++) {
     const char *word = nxmem_result_name((nxmem_result)i);
     nx_assert_line(word, 64);
     assert_false(same(word, "unknown"));
     for (int j = 0; j < i; j++) assert_false(same(word, nxmem_result_name((nxmem_result)j)));
   }
-  assert_string_equal(nxmem_result_name((nxmem_result)(NXMEM_ERR_TIMED_OUT + 1)), "unknown");
+  assert_string_equal(nxmem_result_name((nxmem_result)(NXMEM_ERR_NOT_ALLOWED + 1)), "unknown");
   assert_string_equal(nxmem_result_name((nxmem_result)-1), "unknown");
 }
 
