@@ -61,18 +61,29 @@ static void restore_pool(nx_pool *pool) {
   atomic_store_explicit(&pool->unused, 0, memory_order_relaxed);
 }
 
-/* Whoever made a cell has a shard with cells. */
-static void restore_shards(nx_shard *shards, uint32_t count) {
-  for (uint32_t i = 0; i < count; i++)
-    if (shards[i].cells != 0) restore_shard(&shards[i]);
+static void restore_if_used(nx_shard *shard) {
+  if (shard->cells != 0) restore_shard(shard);
+}
+
+/* Each cell is a node; its tier the node does not say, and some are no cells: then what is looked at is a shard like any other. */
+static void restore_small(void) {
+  const uint32_t count = atomic_load_explicit(&nx_small_pool.count, memory_order_relaxed);
+  for (uint32_t i = 1; i <= count; i++) restore_if_used(nx_small_shard(nx_small_chain.hash(i)));
+  restore_pool(&nx_small_pool);
+}
+
+static void restore_wide(void) {
+  const uint32_t count = atomic_load_explicit(&nx_wide_pool.count, memory_order_relaxed);
+  for (uint32_t i = 1; i <= count; i++) {
+    const uint64_t hash = nx_wide_chain.hash(i);
+    for (uint32_t tier = 1; tier < NX_TIERS; tier++) restore_if_used(nx_wide_shard(tier, hash));
+  }
+  restore_pool(&nx_wide_pool);
 }
 
 void again_restore_index(void) {
-  if (atomic_load_explicit(&nx_wide_pool.count, memory_order_relaxed) == 0) return;
-  restore_shards(nx_small_shards, NX_SMALL_SHARDS);
-  restore_shards(nx_wide_shards[0], (NX_TIERS - 1) * NX_WIDE_SHARDS);
-  restore_pool(&nx_small_pool);
-  restore_pool(&nx_wide_pool);
+  restore_small();
+  restore_wide();
 }
 
 static void make_buckets(nx_shard *shards, uint32_t count) {

@@ -1,18 +1,21 @@
 /*
- * kernel.c: getpid, getrandom and process_vm_readv, as the linker puts them in the host's way (--wrap).
+ * kernel.c: getpid, getrandom, membarrier, process_vm_readv and process_vm_writev, as the linker puts them in the host's
+ * way (--wrap).
  * Attackers: the input, through the addresses that the plugin publishes.
- * Promise: an address inside a block that the model published is read in the program, and what is poisoned there is seen;
- * each other one goes to the kernel, so one that leads nowhere is refused by who refuses it in the field.
+ * Promise: an address inside a block that the model published is read and written in the program, and what is poisoned
+ * there is seen; each other one goes to the kernel, so one that leads nowhere is refused by who refuses it in the field.
  *
  * A guarded fetch costs as much as all the rest of an operation, and nearly all fetches are of readable tables.
  */
 #define _GNU_SOURCE
 #include "kernel.h"
 
+#include <linux/membarrier.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -21,10 +24,16 @@
 pid_t __wrap_getpid(void);
 pid_t __real_getpid(void);
 ssize_t __wrap_getrandom(void *out, size_t bytes, unsigned int flags);
+long __wrap_syscall(long number, long a, long b, long c);
+long __real_syscall(long number, ...);
 ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *local, unsigned long local_count,
                                 const struct iovec *remote, unsigned long remote_count, unsigned long flags);
 ssize_t __real_process_vm_readv(pid_t pid, const struct iovec *local, unsigned long local_count,
                                 const struct iovec *remote, unsigned long remote_count, unsigned long flags);
+ssize_t __wrap_process_vm_writev(pid_t pid, const struct iovec *local, unsigned long local_count,
+                                 const struct iovec *remote, unsigned long remote_count, unsigned long flags);
+ssize_t __real_process_vm_writev(pid_t pid, const struct iovec *local, unsigned long local_count,
+                                 const struct iovec *remote, unsigned long remote_count, unsigned long flags);
 
 /* ---- Who ---------------------------------------------------------------------------------------------------------- */
 
@@ -63,6 +72,14 @@ ssize_t __wrap_getrandom(void *out, size_t bytes, unsigned int flags) {
   return (ssize_t)bytes;
 }
 
+/* ---- Barriers ----------------------------------------------------------------------------------------------------- */
+
+/* There is one thread: what it wrote it sees. The host gives no call more than three numbers. */
+long __wrap_syscall(long number, long a, long b, long c) {
+  if (number == SYS_membarrier && a == MEMBARRIER_CMD_PRIVATE_EXPEDITED) return 0;
+  return __real_syscall(number, a, b, c);
+}
+
 /* ---- What is published -------------------------------------------------------------------------------------------- */
 
 enum { PUBLISHED = 64 };
@@ -75,19 +92,27 @@ typedef struct published {
 static published there[PUBLISHED];
 static uint32_t count;
 
-void *life_publish(const void *from, size_t bytes) {
+void life_lend(const void *at, size_t bytes) {
   if (count == PUBLISHED) fuzz_fail("harness", "more than %d blocks are published", PUBLISHED);
+  there[count++] = (published){at, bytes};
+}
+
+void life_take_back(const void *at) {
+  uint32_t i = 0;
+  while (i < count && there[i].block != at) i++;
+  if (i == count) fuzz_fail("harness", "withdrawn, and not published");
+  there[i] = there[--count];
+}
+
+void *life_publish(const void *from, size_t bytes) {
   void *block = from == NULL ? fuzz_exact_canary(bytes) : fuzz_exact(from, bytes);
-  there[count++] = (published){block, bytes};
+  life_lend(block, bytes);
   return block;
 }
 
 void life_withdraw(void *block) {
   if (block == NULL) return;
-  uint32_t i = 0;
-  while (i < count && there[i].block != block) i++;
-  if (i == count) fuzz_fail("harness", "withdrawn, and not published");
-  there[i] = there[--count];
+  life_take_back(block);
   free(block);
 }
 
@@ -99,11 +124,24 @@ static int is_published(const void *address, size_t bytes) {
   return 0;
 }
 
+static int is_simple(pid_t pid, const struct iovec *local, unsigned long local_count, const struct iovec *remote,
+                     unsigned long remote_count, unsigned long flags) {
+  return local_count == 1 && remote_count == 1 && local->iov_len == remote->iov_len && flags == 0 &&
+         pid == __wrap_getpid() && is_published(remote->iov_base, remote->iov_len);
+}
+
 ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *local, unsigned long local_count,
                                 const struct iovec *remote, unsigned long remote_count, unsigned long flags) {
-  const int simple = local_count == 1 && remote_count == 1 && local->iov_len == remote->iov_len && flags == 0;
-  if (!simple || pid != __wrap_getpid() || !is_published(remote->iov_base, remote->iov_len))
+  if (!is_simple(pid, local, local_count, remote, remote_count, flags))
     return __real_process_vm_readv(pid, local, local_count, remote, remote_count, flags);
   memcpy(local->iov_base, remote->iov_base, remote->iov_len);
+  return (ssize_t)remote->iov_len;
+}
+
+ssize_t __wrap_process_vm_writev(pid_t pid, const struct iovec *local, unsigned long local_count,
+                                 const struct iovec *remote, unsigned long remote_count, unsigned long flags) {
+  if (!is_simple(pid, local, local_count, remote, remote_count, flags))
+    return __real_process_vm_writev(pid, local, local_count, remote, remote_count, flags);
+  memcpy(remote->iov_base, local->iov_base, remote->iov_len);
   return (ssize_t)remote->iov_len;
 }

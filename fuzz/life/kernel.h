@@ -19,4 +19,8 @@ void life_restart_random(void);
 void *life_publish(const void *from, size_t bytes);
 void life_withdraw(void *block);
 
+/* The same of memory that is there already. */
+void life_lend(const void *at, size_t bytes);
+void life_take_back(const void *at);
+
 #endif /* NXMEM_FUZZ_KERNEL_H */

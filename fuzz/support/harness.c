@@ -24,13 +24,22 @@ fuzz_input fuzz_begin(const uint8_t *data, size_t size) {
   return in;
 }
 
+/* As fuzz_fill: a life takes some twenty records. */
+static void copy(uint8_t *to, const uint8_t *from, size_t bytes) {
+  for (; bytes >= sizeof(uint64_t); bytes -= sizeof(uint64_t), to += sizeof(uint64_t), from += sizeof(uint64_t)) {
+    uint64_t eight;
+    memcpy(&eight, from, sizeof eight);
+    memcpy(to, &eight, sizeof eight);
+  }
+  for (size_t i = 0; i < bytes; i++) to[i] = from[i];
+}
+
 void fuzz_take(fuzz_input *in, void *out, size_t bytes) {
   const size_t there = in->left < bytes ? in->left : bytes;
-  memset(out, 0, bytes);
-  if (there == 0) return;
-  memcpy(out, in->at, there);
+  copy(out, in->at, there);
   in->at += there;
   in->left -= there;
+  if (there < bytes) memset((uint8_t *)out + there, 0, bytes - there);
 }
 
 uint8_t fuzz_take_u8(fuzz_input *in) {

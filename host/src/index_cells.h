@@ -60,8 +60,13 @@ void nx_wide_pass_all(uint32_t below_tier);
 extern nx_pool nx_small_pool;
 extern nx_pool nx_wide_pool;
 
-/* Of the wide ones a row for each tier from 1 on. */
+/* Where their cells stand, by the highest bits of a hash; of the wide ones a row for each tier from 1 on. */
 extern nx_shard nx_small_shards[NX_SMALL_SHARDS];
 extern nx_shard nx_wide_shards[NX_TIERS - 1][NX_WIDE_SHARDS];
+extern const nx_chain nx_small_chain;
+extern const nx_chain nx_wide_chain;
+
+static inline nx_shard *nx_small_shard(uint64_t hash) { return &nx_small_shards[hash >> 54]; }
+static inline nx_shard *nx_wide_shard(uint32_t tier, uint64_t hash) { return &nx_wide_shards[tier - 1u][hash >> 58]; }
 
 #endif /* NX_INDEX_CELLS_H */

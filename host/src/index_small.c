@@ -34,9 +34,7 @@ static _Atomic uint32_t *next_of(uint32_t reference) { return &at(reference)->ne
 static uint64_t hash_of(uint32_t reference) {
   return nx_cell_hash((nx_cell_key){at(reference)->cell, at(reference)->space});
 }
-static const nx_chain chain = {next_of, hash_of};
-
-static nx_shard *shard_of(uint64_t hash) { return &nx_small_shards[hash >> 54]; }
+const nx_chain nx_small_chain = {next_of, hash_of};
 
 uint32_t nx_span_in(uint64_t cell, nx_bytes range) {
   const uint64_t begin = cell << NX_TIER_0_SHIFT, end = begin + (1u << NX_TIER_0_SHIFT) - 1u;
@@ -104,7 +102,7 @@ static uint32_t take_node(nx_cell_key key) {
 }
 
 static NX_APART small_node *make(nx_shard *shard, uint64_t hash, nx_cell_key key) {
-  if (!nx_shard_make_room(shard, &chain)) return NULL;
+  if (!nx_shard_make_room(shard, &nx_small_chain)) return NULL;
   const uint32_t reference = take_node(key);
   if (reference == 0u) return NULL;
   if (!nx_wide_mark(key.space, 1u, key.cell)) {
@@ -128,7 +126,7 @@ static NX_APART void keep_empty(nx_shard *shard, uint64_t hash, small_node *empt
   small_node *node = at(gone);
   node->kept = 0u;
   if (node->used != 0u || node->more != 0u) return;
-  nx_shard_unlink(shard, hash_of(gone), gone, &chain);
+  nx_shard_unlink(shard, hash_of(gone), gone, &nx_small_chain);
   nx_wide_unmark(node->space, 1u, node->cell);
   nx_pool_give(&nx_small_pool, gone);
 }
@@ -199,7 +197,7 @@ static nx_put put_locked(nx_shard *shard, uint64_t hash, nx_cell_key key, guess 
 nx_put nx_small_put(nx_space *space, uint64_t cell, uint32_t span, uint32_t *tiers, nx_bytes *other) {
   const nx_cell_key key = {cell, space->id};
   const uint64_t hash = nx_cell_hash(key);
-  nx_shard *shard = shard_of(hash);
+  nx_shard *shard = nx_small_shard(hash);
   const guess g = guess_at(shard, hash);
   const uint32_t held = nx_shard_lock(shard);
   const nx_put put = put_locked(shard, hash, key, g, span, other);
@@ -211,7 +209,7 @@ nx_put nx_small_put(nx_space *space, uint64_t cell, uint32_t span, uint32_t *tie
 void nx_small_drop(nx_space *space, uint64_t cell, uint32_t span) {
   const nx_cell_key key = {cell, space->id};
   const uint64_t hash = nx_cell_hash(key);
-  nx_shard *shard = shard_of(hash);
+  nx_shard *shard = nx_small_shard(hash);
   const guess g = guess_at(shard, hash);
   const uint32_t held = nx_shard_lock(shard);
   small_node *node = find_guessed(shard, hash, key, g);
@@ -227,7 +225,7 @@ void nx_small_drop(nx_space *space, uint64_t cell, uint32_t span) {
 int nx_small_meets(nx_space *space, uint64_t cell, uint32_t span, nx_bytes *other) {
   const nx_cell_key key = {cell, space->id};
   const uint64_t hash = nx_cell_hash(key);
-  nx_shard *shard = shard_of(hash);
+  nx_shard *shard = nx_small_shard(hash);
   const uint32_t held = nx_shard_lock(shard);
   const small_node *node = find(shard, hash, key);
   const int met = node != NULL && meets(node, span, other);

@@ -53,9 +53,7 @@ static _Atomic uint32_t *next_of(uint32_t reference) { return &at(reference)->ne
 static uint64_t hash_of(uint32_t reference) {
   return nx_cell_hash((nx_cell_key){get_long(&at(reference)->cell), get(&at(reference)->space)});
 }
-static const nx_chain chain = {next_of, hash_of};
-
-static nx_shard *shard_of(uint32_t tier, uint64_t hash) { return &nx_wide_shards[tier - 1u][hash >> 58]; }
+const nx_chain nx_wide_chain = {next_of, hash_of};
 
 static uint32_t find(nx_shard *shard, uint64_t hash, nx_cell_key key) {
   const _Atomic uint32_t *head = nx_shard_head(shard, hash);
@@ -74,7 +72,7 @@ static int holds_nothing(const wide_node *node) {
 }
 
 static uint32_t make(nx_shard *shard, uint64_t hash, uint32_t tier, nx_cell_key key) {
-  if (!nx_shard_make_room(shard, &chain)) return 0u;
+  if (!nx_shard_make_room(shard, &nx_wide_chain)) return 0u;
   const uint32_t reference = nx_pool_take(&nx_wide_pool);
   if (reference == 0u) return 0u;
   if (tier + 1u < NX_TIERS && !nx_wide_mark(key.space, tier + 1u, key.cell)) {
@@ -108,7 +106,7 @@ static void keep_empty(nx_shard *shard, uint32_t tier, uint32_t reference) {
   wide_node *node = at(gone);
   put(&node->kept, 0u);
   if (!holds_nothing(node)) return;
-  nx_shard_unlink(shard, hash_of(gone), gone, &chain);
+  nx_shard_unlink(shard, hash_of(gone), gone, &nx_wide_chain);
   if (tier + 1u < NX_TIERS) nx_wide_unmark(get(&node->space), tier + 1u, get_long(&node->cell));
   nx_pool_give(&nx_wide_pool, gone);
 }
@@ -131,7 +129,7 @@ static place place_of(uint32_t space, uint32_t tier, uint64_t child) {
 int nx_wide_mark(uint32_t space, uint32_t tier, uint64_t child) {
   const place p = place_of(space, tier, child);
   const uint64_t hash = nx_cell_hash(p.key);
-  nx_shard *shard = shard_of(tier, hash);
+  nx_shard *shard = nx_wide_shard(tier, hash);
   const uint32_t held = nx_shard_lock(shard);
   const uint32_t reference = find_or_make(shard, hash, tier, p.key);
   if (reference != 0u) {
@@ -145,7 +143,7 @@ int nx_wide_mark(uint32_t space, uint32_t tier, uint64_t child) {
 void nx_wide_unmark(uint32_t space, uint32_t tier, uint64_t child) {
   const place p = place_of(space, tier, child);
   const uint64_t hash = nx_cell_hash(p.key);
-  nx_shard *shard = shard_of(tier, hash);
+  nx_shard *shard = nx_wide_shard(tier, hash);
   const uint32_t held = nx_shard_lock(shard);
   const uint32_t reference = find(shard, hash, p.key);
   if (reference != 0u) {
@@ -259,7 +257,7 @@ NX_APART nx_put nx_wide_put(nx_space *space, uint32_t tier, uint64_t cell, nx_by
                             nx_bytes *other) {
   const nx_cell_key key = {cell, space->id};
   const uint64_t hash = nx_cell_hash(key);
-  nx_shard *shard = shard_of(tier, hash);
+  nx_shard *shard = nx_wide_shard(tier, hash);
   nx_put result = NX_PUT_NO_MEMORY;
   const uint32_t held = nx_shard_lock(shard);
   const uint32_t reference = find_or_make(shard, hash, tier, key);
@@ -279,7 +277,7 @@ NX_APART nx_put nx_wide_put(nx_space *space, uint32_t tier, uint64_t cell, nx_by
 NX_APART void nx_wide_drop(nx_space *space, uint32_t tier, uint64_t cell, nx_bytes range) {
   const nx_cell_key key = {cell, space->id};
   const uint64_t hash = nx_cell_hash(key);
-  nx_shard *shard = shard_of(tier, hash);
+  nx_shard *shard = nx_wide_shard(tier, hash);
   const uint32_t held = nx_shard_lock(shard);
   const uint32_t reference = find(shard, hash, key);
   if (reference != 0u) {
@@ -318,7 +316,7 @@ static wide_node *look_for(look *l, uint64_t hash, nx_cell_key key) {
 int nx_wide_meets(nx_space *space, uint32_t tier, uint64_t cell, nx_bytes range, nx_bytes *other) {
   const nx_cell_key key = {cell, space->id};
   const uint64_t hash = nx_cell_hash(key);
-  nx_shard *shard = shard_of(tier, hash);
+  nx_shard *shard = nx_wide_shard(tier, hash);
   for (;;) {
     look l = {shard, nx_shard_read_begin(shard), 0u, 0};
     const wide_node *node = look_for(&l, hash, key);
@@ -333,7 +331,7 @@ int nx_wide_meets(nx_space *space, uint32_t tier, uint64_t cell, nx_bytes range,
 void nx_wide_children(nx_space *space, uint32_t tier, uint64_t cell, uint64_t out[4]) {
   const nx_cell_key key = {cell, space->id};
   const uint64_t hash = nx_cell_hash(key);
-  nx_shard *shard = shard_of(tier, hash);
+  nx_shard *shard = nx_wide_shard(tier, hash);
   for (;;) {
     look l = {shard, nx_shard_read_begin(shard), 0u, 0};
     const wide_node *node = look_for(&l, hash, key);
