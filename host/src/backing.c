@@ -30,6 +30,8 @@
 #include "record.h"
 #include "violations.h"
 
+_Atomic(const nx_mapped_books *) nx_mapped_elsewhere;
+
 /* One call on an allocation that it has pinned. */
 typedef struct work {
   const char *verb;
@@ -108,6 +110,37 @@ static nxmem_credit credit_mapped(nx_allocator *a, nx_allocation *record, uint64
   return split;
 }
 
+/* ---- Books elsewhere --------------------------------------------------------------------------------------------- */
+
+/*
+ * They have no less mapped of a record than its charge is. What a call takes away while others are at the record stays in them, until the last to leave knows
+ * what is there: another's pages must not take the room of what is mapped again behind them.
+ */
+static nxmem_result take_elsewhere(nx_allocation *record, uint64_t bytes, nxmem_error *error) {
+  const nx_mapped_books *books = atomic_load(&nx_mapped_elsewhere);
+  return books == NULL || bytes == 0 ? NXMEM_OK : books->take(record, bytes, error);
+}
+
+static void give_elsewhere(nx_allocation *record, uint64_t bytes) {
+  const nx_mapped_books *books = atomic_load(&nx_mapped_elsewhere);
+  if (books != NULL && bytes != 0) books->give(record, bytes);
+}
+
+static uint64_t held_elsewhere(nx_allocation *record) {
+  const nx_mapped_books *books = atomic_load(&nx_mapped_elsewhere);
+  return books == NULL ? 0u : books->held(record);
+}
+
+/* `held` was read before nobody else was found at the record: what was taken since is not in it. */
+static void settle_elsewhere(nx_allocation *record, uint64_t held, uint64_t mapped) {
+  const nx_mapped_books *books = atomic_load(&nx_mapped_elsewhere);
+  if (books == NULL || held == mapped) return;
+  if (held > mapped)
+    books->give(record, held - mapped);
+  else
+    books->adopt(record, mapped - held);
+}
+
 /* ---- Pins -------------------------------------------------------------------------------------------------------- */
 
 /* What is committed is asked for anew: something happened that no single call can know the outcome of. */
@@ -130,11 +163,15 @@ static void settle_committed(nx_allocator *a, nx_allocation *record) {
   NxmemStatus status;
   const uint32_t code = nx_take_answer(&answer, &status);
   const uint64_t reported = *(volatile uint64_t *)&committed;
+  const uint64_t held = held_elsewhere(record);
   pthread_mutex_t *lock = lock_charge(record);
-  if (nxmem_pin_is_alone(atomic_load(&record->slot.word))) /* T */
+  const int alone = nxmem_pin_is_alone(atomic_load(&record->slot.word)); /* T */
+  if (alone)
     (void)nx_books_move(a, record, nx_books_owned_of(record),
                         nxmem_settle_committed(code, reported, nx_books_mapped_of(record), allocation.bytes));
+  const uint64_t mapped = nx_books_mapped_of(record);
   pthread_mutex_unlock(lock);
+  if (alone && code == NXMEM_STATUS_OK && mapped == reported) settle_elsewhere(record, held, mapped);
 }
 
 /* Whoever keeps coming while the last one settles must not keep it here: then what is charged stays. */
@@ -192,7 +229,10 @@ static nxmem_result charge_ahead(const work *w, nxmem_error *error) {
   if (v.reason == NXMEM_REASON_TOTAL_TOO_LARGE && w->a->limits == NULL)
     v = nxmem_judge_cost(cost, range.offset, range.bytes, mapped_total(w->a));
   if (v.reason == NXMEM_REASON_NONE) { /* K */
+    const nxmem_result taken = take_elsewhere(w->record, cost, error);
+    if (taken != NXMEM_OK) return taken;
     if (charge_mapped(w->a, w->record, cost)) return NXMEM_OK;
+    give_elsewhere(w->record, cost);
     v = (nxmem_verdict){NXMEM_REASON_TOTAL_TOO_LARGE, 0, cost, NXMEM_TOTAL_MAX - judged_total(w->a)};
   }
   if (nx_limits_refuse(w->a, v, nxmem_judge_cost(cost, range.offset, range.bytes, 0)))
@@ -246,6 +286,7 @@ nxmem_result nxmem_commit(nxmem_allocator allocator, nxmem_allocation allocation
 static void credit(const work *w, uint64_t reported, uint64_t *unmapped_out) {
   const nxmem_credit split = credit_mapped(w->a, w->record, reported);
   const int alone = nxmem_pin_is_alone(atomic_load(&w->record->slot.word));
+  if (alone) give_elsewhere(w->record, split.credited);
   if (split.unknown) leave_open(w->record);
   if (split.unknown || (split.excess != 0 && alone))
     nx_violation(w->a, (nxmem_verdict){NXMEM_REASON_MORE_THAN_POSSIBLE, 0, reported, split.credited});

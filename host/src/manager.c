@@ -71,6 +71,7 @@ nxmem_result nxmem_manager_create(nxmem_manager *out, nxmem_error *error) {
   if (m == NULL) return nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "create manager: no memory");
   reset(m);
   nx_settle_charges();
+  nx_follow_mapped();
   out->id = nx_slot_handle(&m->slot);
   return NXMEM_OK;
 }

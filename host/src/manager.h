@@ -109,7 +109,9 @@ typedef struct nx_charge {
   nx_account *account;
   uint32_t stripe; /* where it is reserved */
   nx_stage stage;
-  nxmem_axes held;     /* what the books have for it */
+  nxmem_axes held; /* what the books have for it, when it was published */
+  nx_counter
+      later; /* modulo 2^64: mapped since then, less what was unmapped; changed by whoever has its record pinned */
   nxmem_axes answered; /* what it really takes, from NX_ALLOCATED on */
   nx_steps *steps;     /* owned; NULL: all in one call */
 } nx_charge;
@@ -216,6 +218,16 @@ void nx_charge_publish(nx_charge *charge);
 void nx_charge_refund(nx_charge *charge);
 void nx_charge_keep(nx_charge *charge);
 void nx_charge_forget(nx_charge *charge);
+
+/* Of a published one, whose record is pinned: more is mapped, if every limit grants it; less is; what it has mapped; more is there, whatever the limits say. */
+nxmem_verdict nx_charge_map(nx_charge *charge, uint64_t bytes);
+void nx_charge_unmap(nx_charge *charge, uint64_t bytes);
+uint64_t nx_charge_mapped(nx_charge *charge);
+void nx_charge_adopt(nx_charge *charge, uint64_t bytes);
+uint64_t nx_charge_authority(const nx_charge *charge);
+
+/* The books follow what is mapped of charged allocations, from now on. */
+void nx_follow_mapped(void);
 
 /* ---- Pressure ---------------------------------------------------------------------------------------------------- */
 

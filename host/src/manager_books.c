@@ -176,6 +176,7 @@ static nx_charge *open_charge(const opening *o) {
   c->held = o->ask;
   c->answered = (nxmem_axes){0, 0, 0};
   c->steps = NULL;
+  atomic_store_explicit(&c->later, 0, memory_order_relaxed);
   part->open++;
   nx_slot_set(&c->slot, NXMEM_SLOT_RELEASING);
   return c;
@@ -252,21 +253,22 @@ static int is_same(const nxmem_axes *a, const nxmem_axes *b) {
 }
 
 /* The lane is entered; it was left and entered again where all locks were needed. */
-static nxmem_verdict take_more(nx_manager *m, nx_charge *c, const nxmem_axes *more, int *entered) {
-  nxmem_verdict v = take(m, c->account, c->stripe, more);
+static nxmem_verdict take_more(nx_manager *m, nx_account *account, uint32_t stripe, const nxmem_axes *more,
+                               int *entered) {
+  nxmem_verdict v = take(m, account, stripe, more);
   if (v.reason == NXMEM_REASON_NONE) return v;
-  nx_lane_leave(m, c->stripe, *entered);
+  nx_lane_leave(m, stripe, *entered);
   nx_lock_all(m);
-  v = take_exactly(m, c->account, c->stripe, more);
+  v = take_exactly(m, account, stripe, more);
   nx_unlock_all(m);
-  *entered = nx_lane_enter(m, c->stripe);
+  *entered = nx_lane_enter(m, stripe);
   return v;
 }
 
 static nxmem_verdict commit_other(nx_manager *m, nx_charge *c, int *entered) {
   nxmem_axes more, spare;
   nxmem_settle_commit(&c->held, &c->answered, &more, &spare);
-  const nxmem_verdict v = take_more(m, c, &more, entered);
+  const nxmem_verdict v = take_more(m, c->account, c->stripe, &more, entered);
   if (v.reason == NXMEM_REASON_NONE) take_over(m, c, &spare);
   return v;
 }
@@ -292,6 +294,55 @@ void nx_charge_publish(nx_charge *c) {
   nx_lane_leave(m, stripe, entered);
 }
 
+/* ---- What is mapped later ------------------------------------------------------------------------------------------ */
+
+uint64_t nx_charge_authority(const nx_charge *c) {
+  return c->account->manager->authorities[c->account->authority].handle;
+}
+
+uint64_t nx_charge_mapped(nx_charge *c) { return c->held.mapped + atomic_load(&c->later); }
+
+/* Granted, it is live at once: used, and reserved by nobody. */
+nxmem_verdict nx_charge_map(nx_charge *c, uint64_t bytes) {
+  nx_account *account = c->account;
+  nx_manager *m = account->manager;
+  const nxmem_axes ask = {0, 0, bytes};
+  const uint32_t stripe = nx_thread_self()->stripe;
+  nx_part_books *part = &account->parts[stripe];
+  int entered = nx_lane_enter(m, stripe);
+  const nxmem_verdict v = take_more(m, account, stripe, &ask, &entered);
+  if (v.reason == NXMEM_REASON_NONE) {
+    subtract(m, &part->reserved, &ask);
+    atomic_fetch_add(&c->later, bytes);
+  }
+  nx_lane_leave(m, stripe, entered);
+  return v;
+}
+
+void nx_charge_unmap(nx_charge *c, uint64_t bytes) {
+  nx_account *account = c->account;
+  nx_manager *m = account->manager;
+  const nxmem_axes back = {0, 0, bytes};
+  const uint32_t stripe = nx_thread_self()->stripe;
+  nx_part_books *part = &account->parts[stripe];
+  const int entered = nx_lane_enter(m, stripe);
+  atomic_fetch_sub(&c->later, bytes);
+  add(m, &part->room, &back);
+  trim(m, account, part);
+  nx_lane_leave(m, stripe, entered);
+}
+
+void nx_charge_adopt(nx_charge *c, uint64_t bytes) {
+  nx_manager *m = c->account->manager;
+  const nxmem_axes more = {0, 0, bytes};
+  nx_lock_all(m);
+  nx_books_gather(m);
+  nx_books_grow(m, c->account, &more);
+  atomic_fetch_add(&c->later, bytes);
+  nx_books_tighten(m);
+  nx_unlock_all(m);
+}
+
 /* ---- Ends -------------------------------------------------------------------------------------------------------- */
 
 /* Who waits for a release looks again. */
@@ -305,6 +356,7 @@ void nx_charge_refund(nx_charge *c) {
   nx_account *account = c->account;
   nx_manager *m = account->manager;
   const int published = c->stage == NX_PUBLISHED;
+  c->held.mapped = nx_charge_mapped(c);
   const uint32_t stripe = published ? nx_thread_self()->stripe : c->stripe;
   nx_part_books *part = &account->parts[stripe];
   const int entered = nx_lane_enter(m, stripe);
@@ -351,6 +403,7 @@ void nx_charge_keep(nx_charge *c) {
     keep_unpublished(m, c);
     return;
   }
+  c->held.mapped = nx_charge_mapped(c);
   const uint32_t stripe = nx_thread_self()->stripe;
   const int entered = nx_lane_enter(m, stripe);
   c->account->parts[stripe].live--;

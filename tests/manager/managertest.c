@@ -6,6 +6,8 @@
  */
 #include "managertest.h"
 
+#include "puppet_backing.h"
+
 static nxmem_error why;
 static nxmem_manager reclaiming; /* of the scene: what a plugin asks for goes its holders' way */
 
@@ -41,9 +43,8 @@ static nxmem_host host(void) {
   return made;
 }
 
-nx_scene nx_scene_of(uint32_t count, int shared) {
+static nx_scene scene_of(uint32_t count, int shared) {
   nx_scene s = {.count = count};
-  nx_puppet_reset();
   puppet.written = count;
   puppet.count = count;
   for (uint32_t i = 0; i < count; i++) puppet.factories[i].device = (NxmemDeviceId){NXMEM_TIER_HOST, i};
@@ -56,6 +57,16 @@ nx_scene nx_scene_of(uint32_t count, int shared) {
   reclaiming = s.manager;
   for (uint32_t i = 0; i < count; i++) add_mechanism(&s, i, shared);
   return s;
+}
+
+nx_scene nx_scene_of(uint32_t count, int shared) {
+  nx_puppet_reset();
+  return scene_of(count, shared);
+}
+
+nx_scene nx_scene_lazy(void) {
+  nx_play_reset();
+  return scene_of(1, 0);
 }
 
 static void end_registry(nx_scene *s) {

@@ -29,6 +29,9 @@ typedef struct nx_scene {
 /* `count` mechanisms, each under an authority of its own (shared 1: all under the first), all on the tier of host memory; no limits. */
 nx_scene nx_scene_of(uint32_t count, int shared);
 
+/* One mechanism with virtual backing (puppet_backing.h). */
+nx_scene nx_scene_lazy(void);
+
 /* Everything back: nothing may be live. */
 void nx_scene_end(nx_scene *scene);
 
