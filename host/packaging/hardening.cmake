@@ -25,6 +25,7 @@ endif()
 # A package tells nothing of where it was built, and two builds in two folders give the same bytes.
 if(NOT NXMEM_TESTS)
   add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}=. -ffile-prefix-map=${PROJECT_BINARY_DIR}=build)
+  add_link_options(-s)
 endif()
 set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
 set(CMAKE_SKIP_INSTALL_RPATH ON)
