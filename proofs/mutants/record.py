@@ -6,7 +6,9 @@ import subprocess
 import sys
 import tomllib
 
-from generate import shortened
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import report_sources  # noqa: E402
+from generate import shortened  # noqa: E402
 
 
 def load_entries(root, name, key, needed):
@@ -40,6 +42,29 @@ def entry_of(mutant):
 def revision(root):
     done = subprocess.run(["git", "-C", root, "describe", "--always", "--dirty"], capture_output=True, text=True)
     return done.stdout.strip()
+
+
+def judged_before(path, root, layers, mutants):
+    """What a record says of those of `mutants` that it speaks of: keyword arguments of a Result each. It must be of these sources and layers."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+    except (OSError, ValueError) as error:
+        raise RuntimeError(f"--resume: found no record to go on from ({error}); run without --resume") from error
+    why = report_sources.staleness(root, found)
+    if not why and found["layers"] != list(layers):
+        why = f"it asked the layers {', '.join(found['layers'])}"
+    if why:
+        raise RuntimeError(f"--resume: {path} is of no use: {why}; run without --resume")
+    by_id = {entry["id"]: entry for entry in found["mutants"]}
+    for mutant in mutants:
+        entry = by_id.get(mutant.id)
+        if entry is None or not describes(entry, mutant):
+            continue
+        killed = entry["status"] == "killed"
+        yield {"mutant": mutant, "status": "killed" if killed else "survived", "asked": entry["asked"],
+               "kills": {name: kill for name, kill in entry["layers"].items() if kill},
+               "reason": "" if entry["status"] == "justified" else entry["reason"]}
 
 
 def write(path, revision, results, **facts):

@@ -17,10 +17,12 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-import generate
-import record
-from objects import sift
-from tree import Tree, freeze
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import generate  # noqa: E402
+import record  # noqa: E402
+import report_sources  # noqa: E402
+from objects import sift  # noqa: E402
+from tree import Tree, freeze  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -48,6 +50,8 @@ def parse_arguments():
                                                           "(default: until one kills)")
     parser.add_argument("--one-layer", action="store_true", help="the mutants of one_layer.toml: exactly the layer named kills")
     parser.add_argument("--json", metavar="FILE", help="the record (default build/records/mutants.json, for whole runs)")
+    parser.add_argument("--resume", action="store_true", help="keep what the record says of these very sources, and ask only about the rest; "
+                                                              "survivors are held against today's justified.toml")
     parser.add_argument("--jobs", type=int, default=2, help="mutants at a time")
     parser.add_argument("--seed", type=int, default=1, help="of the sample and of the contracts' inputs")
     parser.add_argument("--sample", type=int, metavar="N", help="a sample of N instead of all")
@@ -101,11 +105,11 @@ def make_layers(args, root, folder, mutants):
 class Run:
     """Judges mutants, several at a time, and says how far it is."""
 
-    def __init__(self, args, layers, originals, folder):
-        self.args, self.layers, self.originals, self.folder = args, layers, originals, folder
+    def __init__(self, args, originals, folder, before):
+        self.args, self.layers, self.originals, self.folder = args, [], originals, folder
         self.root = os.path.join(folder, "frozen")
         self.place = threading.local()
-        self.results, self.started, self.said = [], time.monotonic(), time.monotonic()
+        self.results, self.started, self.said = list(before), time.monotonic(), time.monotonic()
         self.guard = threading.Lock()
 
     def judge(self, mutant):
@@ -135,9 +139,12 @@ class Run:
                 if not self.args.all_layers:
                     return
 
-    def all(self, mutants, keep):
+    def all(self, mutants, keep, layers_for):
+        done_before = {result.mutant.id for result in self.results}
+        rest = [m for m in mutants if m.id not in done_before]
+        self.layers = layers_for(rest) if rest else []
         with concurrent.futures.ThreadPoolExecutor(max_workers=self.args.jobs) as pool:
-            for done in concurrent.futures.as_completed([pool.submit(self.judge, m) for m in mutants]):
+            for done in concurrent.futures.as_completed([pool.submit(self.judge, m) for m in rest]):
                 self.results.append(done.result())
                 self.tell(len(mutants), keep)
         order = {mutant.id: i for i, mutant in enumerate(mutants)}
@@ -218,6 +225,15 @@ def record_path(args):
     return f"{args.root}/build/records/{name}.json"
 
 
+def resumed(args, path, mutants):
+    """With --resume, what an earlier run has judged: results of those mutants that are the same now, on the same sources."""
+    if not args.resume:
+        return []
+    if not path:
+        raise RuntimeError("--resume needs a record: a whole run's, or --json FILE")
+    return [Result(**facts) for facts in record.judged_before(path, args.root, args.layers, mutants)]
+
+
 def show(mutants):
     for m in mutants:
         print(f"{m.id} (line {m.line}): {m.before} => {generate.shortened(m.after) or '(nothing)'}")
@@ -262,13 +278,18 @@ def judge_all(args, root, folder, lists, problems):
         mutants, not_counted = sift(root, mutants, pool)
     say("not counted: " + ", ".join(f"{count} {why}" for why, count in not_counted.items()))
     path = record_path(args)
+    content = report_sources.content(root)
 
     def keep(results, complete=False):
         if path:
-            record.write(path, revision, results, seconds=round(time.monotonic() - started), complete=complete,
+            record.write(path, revision, results, content=content, seconds=round(time.monotonic() - started), complete=complete,
                          generated=len(generated), not_counted=not_counted, layers=list(args.layers), problems=problems)
 
-    results = Run(args, make_layers(args, root, folder, mutants), originals, folder).all(mutants, keep)
+    before = resumed(args, path, mutants)
+    run = Run(args, originals, folder, before)
+    if before:
+        say(f"{len(before)} judged before, {len(mutants) - len(before)} to judge")
+    results = run.all(mutants, keep, lambda rest: make_layers(args, root, folder, rest))
     if args.one_layer:
         problems += judge_one_layer(results, one_layer)
     else:

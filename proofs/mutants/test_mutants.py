@@ -97,6 +97,36 @@ def run(fixture, justified, options):
     return done.returncode, done.stdout + done.stderr
 
 
+def change(path, before, after):
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text.replace(before, after) if before else text + after)
+
+
+def resumes():
+    """A run is gone on from: a survivor that has been justified since is not asked about again; another source, and no record, refuse."""
+    with tempfile.TemporaryDirectory(prefix="nxmem-mutants-") as folder:
+        make_project(folder, "equal", "")
+
+        def go(*options):
+            done = subprocess.run([sys.executable, f"{HERE}/run.py", "--root", folder, "--layers", "proof", "--only", "flip-comparison",
+                                   "--json", f"{folder}/record.json", *options], capture_output=True, text=True)
+            return done.returncode, done.stdout + done.stderr
+
+        none = go("--resume")
+        yield "no record to go on from", none[0] == 3 and "found no record" in none[1], none[1]
+        first = go()
+        yield "a survivor in the record", first[0] == 1 and f"survives, not justified: {EQUAL}" in first[1], first[1]
+        change(f"{folder}/proofs/mutants/justified.toml", "", EQUAL_ENTRY)
+        again = go("--resume")
+        yield "gone on from", "2 judged before, 0 to judge" in again[1] and "preparing" not in again[1], again[1]
+        yield "justified since", again[1].endswith("mutants: 1/2 killed, 1 justified\n") and again[0] == 0, again[1]
+        change(f"{folder}/abi/src/unit.c", "", "typedef uint32_t other;\n")
+        stale = go("--resume")
+        yield "a record of other sources", stale[0] == 3 and "the sources changed since the run" in stale[1], stale[1]
+
+
 def report(number, name, passed, said):
     print(f"{'ok' if passed else 'not ok'} {number} - {name}", flush=True)
     if not passed:
@@ -105,7 +135,8 @@ def report(number, name, passed, said):
 
 
 def main():
-    print(f"1..{len(ROWS) + len(DAMAGES) + 1}", flush=True)
+    resumed = list(resumes())
+    print(f"1..{len(ROWS) + len(DAMAGES) + 1 + len(resumed)}", flush=True)
     failed = 0
     for number, (name, fixture, justified, options, code, text) in enumerate(ROWS, 1):
         got, said = run(fixture, justified, options)
@@ -116,6 +147,8 @@ def main():
         failed += report(number, f"{operator}: {before} => {after}", found is not None, said)
     missing = set(OPERATORS) - {operator for operator, _, _ in DAMAGES}
     failed += report(len(ROWS) + len(DAMAGES) + 1, "each operator is asked for", not missing, str(missing))
+    for number, (name, passed, said) in enumerate(resumed, len(ROWS) + len(DAMAGES) + 2):
+        failed += report(number, name, passed, said)
     return 1 if failed else 0
 
 
