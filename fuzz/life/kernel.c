@@ -97,23 +97,70 @@ void life_lend(const void *at, size_t bytes) {
   there[count++] = (published){at, bytes};
 }
 
-void life_take_back(const void *at) {
+size_t life_take_back(const void *at) {
   uint32_t i = 0;
   while (i < count && there[i].block != at) i++;
   if (i == count) fuzz_fail("harness", "withdrawn, and not published");
+  const size_t bytes = there[i].bytes;
   there[i] = there[--count];
+  return bytes;
+}
+
+/* ---- Blocks ------------------------------------------------------------------------------------------------------- */
+
+/* AddressSanitizer's, where the program has it. */
+void __asan_poison_memory_region(void const volatile *at, size_t bytes) __attribute__((weak));
+void __asan_unpoison_memory_region(void const volatile *at, size_t bytes) __attribute__((weak));
+
+/*
+ * What is withdrawn is poisoned and kept for a later one of its size, for the allocator and its books cost more than what
+ * the host makes of a table. It rests until so many others of its size were withdrawn.
+ */
+enum { SIZES = 512, RESTING = 8 };
+typedef struct shelf {
+  uint8_t *resting[RESTING];
+  uint32_t withdrawn;
+} shelf;
+
+static shelf shelves[SIZES];
+
+static uint8_t *take_rested(size_t bytes) {
+  if (bytes >= SIZES) return NULL;
+  shelf *s = &shelves[bytes];
+  uint8_t **oldest = &s->resting[s->withdrawn % RESTING];
+  uint8_t *block = *oldest;
+  *oldest = NULL;
+  if (block != NULL && __asan_unpoison_memory_region != NULL) __asan_unpoison_memory_region(block, bytes);
+  return block;
+}
+
+static void rest(uint8_t *block, size_t bytes) {
+  if (bytes >= SIZES) {
+    free(block);
+    return;
+  }
+  shelf *s = &shelves[bytes];
+  uint8_t **oldest = &s->resting[s->withdrawn++ % RESTING];
+  free(*oldest);
+  *oldest = block;
+  if (__asan_poison_memory_region != NULL)
+    __asan_poison_memory_region(block, bytes);
+  else
+    fuzz_fill(block, bytes);
 }
 
 void *life_publish(const void *from, size_t bytes) {
-  void *block = from == NULL ? fuzz_exact_canary(bytes) : fuzz_exact(from, bytes);
+  uint8_t *block = take_rested(bytes);
+  if (block == NULL)
+    block = from == NULL ? fuzz_exact_canary(bytes) : fuzz_exact(from, bytes);
+  else if (from != NULL)
+    memcpy(block, from, bytes);
   life_lend(block, bytes);
   return block;
 }
 
 void life_withdraw(void *block) {
-  if (block == NULL) return;
-  life_take_back(block);
-  free(block);
+  if (block != NULL) rest(block, life_take_back(block));
 }
 
 static int is_published(const void *address, size_t bytes) {

@@ -19,8 +19,8 @@ void life_restart_random(void);
 void *life_publish(const void *from, size_t bytes);
 void life_withdraw(void *block);
 
-/* The same of memory that is there already. */
+/* The same of memory that is there already. Returns its bytes. */
 void life_lend(const void *at, size_t bytes);
-void life_take_back(const void *at);
+size_t life_take_back(const void *at);
 
 #endif /* NXMEM_FUZZ_KERNEL_H */

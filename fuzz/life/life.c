@@ -329,5 +329,6 @@ void life_run(const life_rules *rules, const uint8_t *data, size_t size) {
   life_check_about(0);
   if (rules->begin != NULL) rules->begin();
   while (it.in.left > 0 && it.steps < LIFE_STEPS) life_step();
+  life_check();
   end();
 }

@@ -238,7 +238,6 @@ typedef struct life {
   uint64_t listed;     /* in quarantine */
   uint64_t listed_seen, violations_seen;
   life_quarantined last_listed;
-  nxmem_host_counts counted; /* as they were last compared */
   uint64_t pins_out, next_address, next_number;
   uint32_t depth, steps;
   life_frame frames[LIFE_DEPTH + 2];
