@@ -12,5 +12,6 @@ int nx_inspect(int argc, char **argv);
 int nx_run(int argc, char **argv);
 int nx_conform(int argc, char **argv);
 int nx_status(int argc, char **argv);
+int nx_audit(int argc, char **argv);
 
 #endif /* NXMEM_CLI_COMMANDS_H */

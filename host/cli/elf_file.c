@@ -51,11 +51,19 @@ int nx_elf_open_file(const char *path, nx_problem *why) {
   return -1;
 }
 
+static ssize_t copy_at(const nx_elf *file, void *out, size_t length, uint64_t offset) {
+  uint64_t left = offset < file->size ? file->size - offset : 0;
+  size_t some = length < left ? length : (size_t)left;
+  if (some) memcpy(out, file->image + offset, some);
+  return (ssize_t)some;
+}
+
 /* Bytes read from `offset`: fewer than `length` only at the end of the file. -1 on an error. */
-static ssize_t read_at(int fd, void *out, size_t length, uint64_t offset) {
+static ssize_t read_at(const nx_elf *file, void *out, size_t length, uint64_t offset) {
   size_t done = 0;
+  if (file->image) return copy_at(file, out, length, offset);
   while (done < length) {
-    ssize_t got = pread(fd, (char *)out + done, length - done, (off_t)(offset + done));
+    ssize_t got = pread(file->fd, (char *)out + done, length - done, (off_t)(offset + done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return -1;
     if (got == 0) break;
@@ -172,14 +180,14 @@ static int check_tables(const Elf64_Ehdr *header, uint64_t size, nx_problem *why
   return check_header_table(size, header->e_shoff, header->e_shnum, sizeof(Elf64_Shdr), "section", why);
 }
 
-static int check_header(int fd, uint64_t size, nx_problem *why) {
+static int check_header(const nx_elf *file, nx_problem *why) {
   Elf64_Ehdr header;
   memset(&header, 0, sizeof header);
-  ssize_t got = read_at(fd, &header, sizeof header, 0);
+  ssize_t got = read_at(file, &header, sizeof header, 0);
   if (got < 0) return nx_refuse(why, "cannot read it: %s; name a readable plugin file", strerror(errno));
   if (check_magic(header.e_ident, (size_t)got, why)) return -1;
   if (check_machine(&header, why) || check_kind(&header, why)) return -1;
-  return check_tables(&header, size, why);
+  return check_tables(&header, file->size, why);
 }
 
 /* ---- Segments ---------------------------------------------------------------------------------------------------- */
@@ -204,14 +212,16 @@ static int check_segments(const nx_elf *file, nx_problem *why) {
   return 0;
 }
 
-int nx_elf_begin(int fd, nx_elf *file, nx_problem *why) {
-  struct stat status;
-  if (fstat(fd, &status)) return nx_refuse(why, "cannot look at it: %s; name a readable plugin file", strerror(errno));
-  *file = (nx_elf){.fd = fd, .size = (uint64_t)status.st_size};
-  if (check_header(fd, file->size, why)) return -1;
+static Elf *begin_libelf(const nx_elf *file) {
+  if (file->image) return elf_memory((char *)file->image, file->size);
+  return elf_begin(file->fd, ELF_C_READ, NULL);
+}
+
+static int begin(nx_elf *file, nx_problem *why) {
+  if (check_header(file, why)) return -1;
   if (elf_version(EV_CURRENT) == EV_NONE)
     return nx_refuse(why, "libelf is too old for this command; install a newer libelf");
-  file->elf = elf_begin(fd, ELF_C_READ, NULL);
+  file->elf = begin_libelf(file);
   if (!file->elf || elf_kind(file->elf) != ELF_K_ELF || !gelf_getehdr(file->elf, &file->header) ||
       elf_getphdrnum(file->elf, &file->segments)) {
     nx_refuse(why, "libelf cannot read it (%s); the file is damaged, build or copy it again", elf_errmsg(-1));
@@ -221,6 +231,18 @@ int nx_elf_begin(int fd, nx_elf *file, nx_problem *why) {
   if (!check_segments(file, why)) return 0;
   nx_elf_end(file);
   return -1;
+}
+
+int nx_elf_begin(int fd, nx_elf *file, nx_problem *why) {
+  struct stat status;
+  if (fstat(fd, &status)) return nx_refuse(why, "cannot look at it: %s; name a readable plugin file", strerror(errno));
+  *file = (nx_elf){.fd = fd, .size = (uint64_t)status.st_size};
+  return begin(file, why);
+}
+
+int nx_elf_begin_image(uint8_t *image, uint64_t size, nx_elf *file, nx_problem *why) {
+  *file = (nx_elf){.fd = -1, .image = image, .size = size};
+  return begin(file, why);
 }
 
 void nx_elf_end(nx_elf *file) {
@@ -292,6 +314,6 @@ Elf_Data *nx_elf_chunk(nx_elf *file, uint64_t offset, uint64_t size, Elf_Type ty
 int nx_elf_bytes(nx_elf *file, uint64_t address, void *out, size_t length, const char *what, nx_problem *why) {
   uint64_t offset = 0;
   if (locate_range(file, address, length, what, &offset, why)) return -1;
-  if (read_at(file->fd, out, length, offset) == (ssize_t)length) return 0;
+  if (read_at(file, out, length, offset) == (ssize_t)length) return 0;
   return nx_refuse(why, "cannot read the %s; the file is damaged or changes, build or copy it again", what);
 }

@@ -34,8 +34,9 @@ const char *nx_machine_name(uint16_t machine);
 
 typedef struct nx_elf {
   int fd;
-  uint64_t size; /* bytes of the file when it was opened */
-  uint64_t work; /* bytes looked at so far; at most NX_WORK_MAX */
+  uint8_t *image; /* all bytes of the file, borrowed; NULL: they are read from `fd` */
+  uint64_t size;  /* bytes of the file when it was opened */
+  uint64_t work;  /* bytes looked at so far; at most NX_WORK_MAX */
   Elf *elf;
   GElf_Ehdr header;
   size_t segments;
@@ -46,6 +47,9 @@ int nx_elf_open_file(const char *path, nx_problem *why);
 
 /* Judge the headers; `fd` stays the caller's and must outlive `file`. 0 or -1. On 0 nx_elf_end() is owed. */
 int nx_elf_begin(int fd, nx_elf *file, nx_problem *why);
+
+/* The same of a file that lies in memory, which must outlive `file` and is not written to. */
+int nx_elf_begin_image(uint8_t *image, uint64_t size, nx_elf *file, nx_problem *why);
 void nx_elf_end(nx_elf *file);
 
 /* Segment `index` below file->segments; its file range lies inside the file. */

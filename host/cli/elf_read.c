@@ -85,6 +85,10 @@ static int read_strings(nx_dynamic *dynamic, nx_problem *why) {
   return nx_refuse(why, "found a string table of %" PRIu64 " bytes without a final NUL; %s", size, DAMAGED);
 }
 
+int nx_dynamic_read(nx_dynamic *dynamic, nx_problem *why) {
+  return read_entries(dynamic, why) || read_strings(dynamic, why) ? -1 : 0;
+}
+
 const char *nx_dynamic_string(const nx_dynamic *dynamic, uint64_t offset, nx_problem *why) {
   uint64_t size = dynamic->strings ? dynamic->strings->d_size : 0;
   if (offset < size) {
@@ -211,7 +215,7 @@ static int read_all(nx_elf *file, nx_facts *out, nx_problem *why) {
   nx_dynamic dynamic = {.file = file};
   out->machine = file->header.e_machine;
   read_build_id(file, out);
-  if (read_entries(&dynamic, why) || read_strings(&dynamic, why)) return -1;
+  if (nx_dynamic_read(&dynamic, why)) return -1;
   if (read_flags(&dynamic, out, why) || read_names(&dynamic, out, why)) return -1;
   read_code_at_load(&dynamic, out);
   read_protections(file, out);
@@ -221,13 +225,18 @@ static int read_all(nx_elf *file, nx_facts *out, nx_problem *why) {
   return 0;
 }
 
+int nx_facts_of_elf(nx_elf *file, nx_facts *out, nx_problem *why) {
+  memset(out, 0, sizeof *out);
+  int failed = read_all(file, out, why);
+  if (failed) nx_facts_free(out);
+  return failed;
+}
+
 int nx_facts_read(int fd, nx_facts *out, nx_problem *why) {
   nx_elf file;
-  memset(out, 0, sizeof *out);
   if (nx_elf_begin(fd, &file, why)) return -1;
-  int failed = read_all(&file, out, why);
+  int failed = nx_facts_of_elf(&file, out, why);
   nx_elf_end(&file);
-  if (failed) nx_facts_free(out);
   return failed;
 }
 

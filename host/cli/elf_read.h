@@ -70,6 +70,9 @@ typedef struct nx_facts {
  * stays the caller's.
  */
 int nx_facts_read(int fd, nx_facts *out, nx_problem *why);
+
+/* The same of a file that is being read already. */
+int nx_facts_of_elf(nx_elf *file, nx_facts *out, nx_problem *why);
 void nx_facts_free(nx_facts *facts);
 
 /* The same of a file by its name. */
@@ -85,6 +88,9 @@ typedef struct nx_dynamic {
   Elf_Data *strings; /* NULL: none */
 } nx_dynamic;
 
+/* The caller has set `file`. 0 or -1. */
+int nx_dynamic_read(nx_dynamic *dynamic, nx_problem *why);
+
 /* The last entry of a tag counts, as for the loader. 1 when there is one. */
 int nx_dynamic_find(const nx_dynamic *dynamic, int64_t tag, uint64_t *value);
 
@@ -93,6 +99,11 @@ const char *nx_dynamic_string(const nx_dynamic *dynamic, uint64_t offset, nx_pro
 
 char *nx_copy(const char *text); /* ends the process when memory is out */
 void nx_names_add(nx_names *names, const char *name);
+
+/* As many symbols as the loader can find, or none: *table is NULL then. */
+int nx_dynamic_symbols(const nx_dynamic *dynamic, Elf_Data **table, uint64_t *count, nx_problem *why);
+
+nx_export_state nx_symbol_state(const GElf_Sym *symbol);
 int nx_read_symbols(const nx_dynamic *dynamic, nx_facts *out, nx_problem *why);
 
 /* Is `name` this export's C++ name, in any namespace? */

@@ -95,7 +95,7 @@ static int count_symbols(const nx_dynamic *dynamic, uint64_t *count, nx_problem 
 
 /* ---- Symbols ----------------------------------------------------------------------------------------------------- */
 
-static nx_export_state state_of(const GElf_Sym *symbol) {
+nx_export_state nx_symbol_state(const GElf_Sym *symbol) {
   int visibility = GELF_ST_VISIBILITY(symbol->st_other), type = GELF_ST_TYPE(symbol->st_info);
   if (symbol->st_shndx == SHN_UNDEF) return NX_EXPORT_UNDEFINED;
   if (visibility != STV_DEFAULT && visibility != STV_PROTECTED) return NX_EXPORT_HIDDEN;
@@ -108,7 +108,7 @@ static int is_visible(nx_export_state state) {
 }
 
 static void take_symbol(const GElf_Sym *symbol, const char *name, nx_facts *out) {
-  nx_export_state state = state_of(symbol);
+  nx_export_state state = nx_symbol_state(symbol);
   out->ifunc_symbols += GELF_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC && state != NX_EXPORT_UNDEFINED;
   if (GELF_ST_BIND(symbol->st_info) == STB_GNU_UNIQUE && is_visible(state)) nx_names_add(&out->unique_symbols, name);
   for (int i = 0; i < NX_EXPORTS; i++) {
@@ -141,12 +141,20 @@ static int take_symbols(const nx_dynamic *dynamic, Elf_Data *table, uint64_t cou
   return 0;
 }
 
+int nx_dynamic_symbols(const nx_dynamic *dynamic, Elf_Data **table, uint64_t *count, nx_problem *why) {
+  uint64_t address = 0;
+  *table = NULL;
+  if (count_symbols(dynamic, count, why)) return -1;
+  if (*count < 2 || !nx_dynamic_find(dynamic, DT_SYMTAB, &address)) return 0;
+  *table = nx_elf_table(dynamic->file, address, *count * sizeof(Elf64_Sym), ELF_T_SYM, "symbol table", why);
+  return *table ? 0 : -1;
+}
+
 int nx_read_symbols(const nx_dynamic *dynamic, nx_facts *out, nx_problem *why) {
-  uint64_t address = 0, count = 0;
-  if (count_symbols(dynamic, &count, why)) return -1;
-  if (count < 2 || !nx_dynamic_find(dynamic, DT_SYMTAB, &address)) return 0;
-  Elf_Data *table = nx_elf_table(dynamic->file, address, count * sizeof(Elf64_Sym), ELF_T_SYM, "symbol table", why);
-  return table ? take_symbols(dynamic, table, count, out, why) : -1;
+  Elf_Data *table = NULL;
+  uint64_t count = 0;
+  if (nx_dynamic_symbols(dynamic, &table, &count, why)) return -1;
+  return table ? take_symbols(dynamic, table, count, out, why) : 0;
 }
 
 /* ---- Relocations ------------------------------------------------------------------------------------------------- */

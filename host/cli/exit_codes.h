@@ -7,9 +7,10 @@
 
 enum {
   NX_EXIT_FINE = 0,
-  NX_EXIT_FINDINGS = 1,     /* warnings, or something was refused */
-  NX_EXIT_USAGE = 2,        /* the command line itself */
-  NX_EXIT_COULD_NOT_RUN = 3 /* file missing, not a plugin, out of memory, output not writable */
+  NX_EXIT_FINDINGS = 1,      /* warnings, or something was refused */
+  NX_EXIT_USAGE = 2,         /* the command line itself */
+  NX_EXIT_COULD_NOT_RUN = 3, /* file missing, not a plugin, out of memory, output not writable */
+  NX_EXIT_NO_PLUGIN = 4      /* of audit alone, which is asked about files of any kind */
 };
 
 /* Behind \v in an argp text: shown after the options. */

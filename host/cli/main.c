@@ -24,12 +24,13 @@ typedef struct subcommand {
 } subcommand;
 
 static char inspect_name[] = "nxmem inspect", run_name[] = "nxmem run";
-static char conform_name[] = "nxmem conform", status_name[] = "nxmem status";
+static char conform_name[] = "nxmem conform", status_name[] = "nxmem status", audit_name[] = "nxmem audit";
 
 static const subcommand SUBCOMMANDS[] = {{"inspect", inspect_name, nx_inspect},
                                          {"run", run_name, nx_run},
                                          {"conform", conform_name, nx_conform},
-                                         {"status", status_name, nx_status}};
+                                         {"status", status_name, nx_status},
+                                         {"audit", audit_name, nx_audit}};
 
 enum { SUBCOMMAND_COUNT = sizeof SUBCOMMANDS / sizeof SUBCOMMANDS[0] };
 
@@ -38,7 +39,8 @@ static const char DOC[] =
     "  inspect FILE   what a plugin file holds; none of its code runs\n"
     "  run FILE       load it, judge it, exercise it, unload it, show every step\n"
     "  conform FILE   try every rule of the contract on it, in child processes\n"
-    "  status FILE    run a scenario of several mechanisms, show who uses how much\n\n"
+    "  status FILE    run a scenario of several mechanisms, show who uses how much\n"
+    "  audit FILE     may we load this? how it is built, who may change it, what it does in a confined child\n\n"
     "'nxmem SUBCOMMAND --help' shows what each one takes.\v" NX_EXIT_CODES_HELP;
 
 typedef struct choice {

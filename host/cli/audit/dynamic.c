@@ -1,0 +1,192 @@
+/*
+ * dynamic.c: the conformance test and one life behind the host library, each in a confined child.
+ * Attackers: the plugin in the child, and the JSON that comes back.
+ * Promise: as in the header.
+ */
+#include "audit/dynamic.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "audit/child.h"
+#include "commands.h"
+#include "exit_codes.h"
+#include "report.h"
+#include "text.h"
+
+/* ---- JSON that may be anything ----------------------------------------------------------------------------------- */
+
+static const char *text_of(const json_t *row, const char *key) {
+  const char *text = json_string_value(json_object_get(row, key));
+  return text ? text : "";
+}
+
+static int is_text(const json_t *row, const char *key, const char *text) { return !strcmp(text_of(row, key), text); }
+
+static json_t *made(json_t *value) {
+  if (!value) nx_out_of_memory();
+  return value;
+}
+
+/* A list of words has no more: nobody's capabilities do. */
+enum { WORDS_MAX = 64 };
+
+static json_t *fit_words(const json_t *array) {
+  json_t *out = made(json_array()), *item;
+  size_t i;
+  json_array_foreach(array, i, item) {
+    if (i < WORDS_MAX && json_is_string(item)) nx_append_text(out, json_string_value(item));
+  }
+  return out;
+}
+
+/* Copies one fact where it is a text, a number or a list of texts. */
+static void take(json_t *out, const json_t *row, const char *key) {
+  json_t *value = json_object_get(row, key);
+  if (json_is_string(value)) nx_set_text(out, key, json_string_value(value));
+  if (json_is_integer(value)) nx_set(out, key, json_integer(json_integer_value(value)));
+  if (json_is_array(value)) nx_set(out, key, fit_words(value));
+}
+
+/* ---- Conformance ------------------------------------------------------------------------------------------------- */
+
+/* Of one file; the rest is counted. */
+enum { BROKEN_MAX = 100 };
+
+static void add_broken(const json_t *row, nx_audit_findings *findings) {
+  nx_audit_rule_key rule = is_text(row, "severity", "warning") ? NX_AUDIT_BREAKS_ADVICE : NX_AUDIT_BREAKS_RULE;
+  const char *mechanism = text_of(row, "mechanism");
+  nx_audit_add(findings, rule, "%.64s %.256s: %.256s: %.512s", text_of(row, "rule"), *mechanism ? mechanism : "module",
+               text_of(row, "statement"), text_of(row, "evidence"));
+}
+
+static size_t add_all_broken(const json_t *verdicts, size_t *untried, nx_audit_findings *findings) {
+  size_t broken = 0, i;
+  json_t *row;
+  json_array_foreach(verdicts, i, row) {
+    *untried += is_text(row, "verdict", "could not run");
+    if (is_text(row, "verdict", "fail") && broken++ < BROKEN_MAX) add_broken(row, findings);
+  }
+  if (broken > BROKEN_MAX)
+    nx_audit_add(findings, NX_AUDIT_BREAKS_RULE, "%zu more rules, which 'nxmem conform' lists", broken - BROKEN_MAX);
+  return broken;
+}
+
+static void judge_conformance(const nx_audit_return *from, json_t *out, nx_audit_findings *findings) {
+  const json_t *verdicts = json_object_get(from->result, "verdicts");
+  size_t untried = 0, broken = add_all_broken(verdicts, &untried, findings);
+  json_t *tally = made(json_object());
+  static const char *const keys[] = {"passed", "failed", "not_applicable", "could_not_run"};
+  for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) take(tally, from->result, keys[i]);
+  nx_set(out, "conformance", tally);
+  if (*from->ending) {
+    nx_audit_add(findings, NX_AUDIT_UNJUDGED, "the conformance test: %s", from->ending);
+  } else if (!json_array_size(verdicts)) {
+    nx_audit_add(findings, NX_AUDIT_UNJUDGED, "the conformance test ended with code %d and without a verdict",
+                 from->exit_code);
+  } else if (untried && !broken) {
+    nx_audit_add(findings, NX_AUDIT_UNJUDGED, "%zu rules could not be tried", untried);
+  }
+}
+
+/* ---- Behind the host library ------------------------------------------------------------------------------------- */
+
+static const char *message_of(const json_t *row) {
+  const json_t *error = json_object_get(row, "error");
+  const char *message = text_of(error ? error : row, "message");
+  return *message ? message : "see 'nxmem run'";
+}
+
+static void judge_step(const json_t *row, nx_audit_findings *findings) {
+  int refused = is_text(row, "verdict", "refused"), warned = is_text(row, "verdict", "warning");
+  if (is_text(row, "name", "negotiated") && json_integer_value(json_object_get(row, "mechanisms")) == 0) {
+    nx_audit_add(findings, NX_AUDIT_NO_MECHANISM, "it published none");
+    return;
+  }
+  if (!refused && !warned) return;
+  const char *mechanism = text_of(row, "mechanism");
+  nx_audit_add(findings, refused ? NX_AUDIT_REFUSED : NX_AUDIT_WARNED, "%.64s%s%.256s: %.512s", text_of(row, "name"),
+               *mechanism ? " of " : "", mechanism, message_of(row));
+}
+
+static void take_mechanism(const json_t *row, json_t *mechanisms) {
+  json_t *out = made(json_object());
+  static const char *const keys[] = {"mechanism", "device", "level", "advertises", "declared", "effective"};
+  for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) take(out, row, keys[i]);
+  if (json_array_append_new(mechanisms, out)) nx_out_of_memory();
+}
+
+/* An opened allocator says more of a mechanism than the list does: it comes behind it. */
+static void take_step(const json_t *row, json_t *out, json_t *mechanisms, json_t *allocators) {
+  if (is_text(row, "name", "mechanism")) take_mechanism(row, mechanisms);
+  if (is_text(row, "name", "allocator")) take_mechanism(row, allocators);
+  if (!is_text(row, "name", "negotiated")) return;
+  json_t *negotiated = made(json_object());
+  take(negotiated, row, "version");
+  take(negotiated, row, "plugin_speaks");
+  take(negotiated, row, "capabilities");
+  nx_set(out, "negotiated", negotiated);
+}
+
+/* The most that one plugin may publish, several steps each. */
+enum { STEPS_MAX = 64 * 64 };
+
+static void judge_run(const nx_audit_return *from, json_t *out, nx_audit_findings *findings) {
+  json_t *row, *mechanisms = made(json_array()), *allocators = made(json_array());
+  const json_t *steps = json_object_get(from->result, "steps");
+  size_t i, before = findings->count;
+  json_array_foreach(steps, i, row) {
+    if (i >= STEPS_MAX) break;
+    judge_step(row, findings);
+    take_step(row, out, mechanisms, allocators);
+  }
+  nx_set(out, "mechanisms", mechanisms);
+  nx_set(out, "allocators", allocators);
+  if (*from->ending || !steps)
+    nx_audit_add(findings, NX_AUDIT_REFUSED, "run: %s",
+                 *from->ending ? from->ending : "the process ended without a result");
+  else if (from->exit_code != NX_EXIT_FINE && findings->count == before)
+    nx_audit_add(findings, NX_AUDIT_REFUSED, "run: ended with code %d: %.512s", from->exit_code,
+                 message_of(from->result));
+}
+
+/* ---- Both -------------------------------------------------------------------------------------------------------- */
+
+static void judge_fences(const nx_audit_fences *fences, json_t *out, nx_audit_findings *findings) {
+  json_t *rows = made(json_array());
+  for (int i = 0; i < NX_FENCES; i++) {
+    json_t *row = made(json_object());
+    nx_set_text(row, "name", NX_AUDIT_FENCE[i].name);
+    nx_set_text(row, "keeps_away", NX_AUDIT_FENCE[i].about);
+    nx_set_flag(row, "available", !fences->failed[i]);
+    if (fences->failed[i]) nx_set_text(row, "message", strerror(fences->failed[i]));
+    if (json_array_append_new(rows, row)) nx_out_of_memory();
+    if (fences->failed[i])
+      nx_audit_add(findings, NX_AUDIT_UNCONFINED, "%s (%s): %s", NX_AUDIT_FENCE[i].name, NX_AUDIT_FENCE[i].about,
+                   strerror(fences->failed[i]));
+  }
+  nx_set(out, "confinement", rows);
+}
+
+json_t *nx_audit_judge_running(const nx_audit_trial *trial, nx_audit_findings *findings) {
+  char conform[] = "nxmem conform", run[] = "nxmem run", json[] = "--json=" NX_AUDIT_RESULT_PATH, end[] = "--";
+  char cycles[] = "--cycles", blocks[] = "--blocks=4";
+  char *conform_words[] = {conform, json, cycles, trial->cycles, end, trial->path, NULL};
+  char *run_words[] = {run, json, blocks, end, trial->path, NULL};
+  const nx_audit_child children[] = {{nx_conform, conform_words, 6, trial->limit_s, "conformance test: seconds"},
+                                     {nx_run, run_words, 5, trial->limit_s, "behind the host library: seconds"}};
+  void (*const judges[])(const nx_audit_return *, json_t *, nx_audit_findings *) = {judge_conformance, judge_run};
+  json_t *out = made(json_object());
+  for (size_t i = 0; i < sizeof children / sizeof children[0]; i++) {
+    nx_audit_return back;
+    if (nx_audit_child_run(&children[i], &back)) {
+      json_decref(out);
+      return NULL;
+    }
+    if (i == 0) judge_fences(&back.fences, out, findings);
+    judges[i](&back, out, findings);
+    json_decref(back.result);
+  }
+  return out;
+}
