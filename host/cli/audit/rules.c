@@ -187,8 +187,9 @@ const nx_audit_rule NX_AUDIT_RULE[NX_AUDIT_RULES] = {
          "mapped."},
     [NX_AUDIT_NO_MECHANISM] =
         {"NXA-042", "no-mechanism", NX_AUDIT_NOTE, "it offers nothing here",
-         "The plugin was loaded and published no mechanism: mostly the device or the driver that it is for is not on "
-         "this machine. Nothing but its three exports could be tried. Run the audit where the device is."},
+         "The plugin was loaded and published no mechanism, or one of a device refused to be opened because the device "
+         "or its driver is not on this machine. What it would do there could not be tried. Run the audit where the "
+         "device is."},
     [NX_AUDIT_CHANGED] =
         {"NXA-043", "changed", NX_AUDIT_ERROR, "the file changed while it was looked at",
          "The static part judged a copy that was read once; the path holds other bytes, another file or nothing now. "
