@@ -13,8 +13,8 @@
 #include "backing.h"
 #include "books.h"
 #include "error.h"
+#include "grant.h"
 #include "guard.h"
-#include "limits.h"
 #include "quarantine.h"
 #include "record.h"
 #include "release.h"
@@ -54,9 +54,9 @@ static nxmem_verdict check_alone(nx_allocation *record, const NxmemAllocResult *
 static NX_APART nxmem_result refuse(nx_allocator *a, nx_allocation *record, const NxmemAllocResult *result,
                                     nxmem_verdict v, nxmem_error *error) {
   const uint64_t bytes = atomic_load_explicit(&record->bytes, memory_order_relaxed);
-  if (nx_limits_refuse(a, v, check_alone(record, result))) {
+  if (nx_grant_refuse(a, v, check_alone(record, result))) {
     undo(a, record, 1, NXMEM_REASON_NONE);
-    return nx_limits_fail(error, v, "allocate %" PRIu64 " bytes", bytes);
+    return nx_grant_fail(error, v, "allocate %" PRIu64 " bytes", bytes);
   }
   nx_violation(a, v);
   undo(a, record, nxmem_may_hand_back(v.reason), v.reason);

@@ -14,7 +14,7 @@
 #include "deferred.h"
 #include "error.h"
 #include "guard.h"
-#include "limits.h"
+#include "grant.h"
 #include "nxmem/capability.h"
 #include "nxmem/identity.h"
 #include "nxmem/prefix.h"
@@ -184,7 +184,7 @@ static const NxmemHostCallbacks *reset(nx_allocator *a, const nx_module *module,
   nx_prefixes_reset(a);
   a->limits = NULL; /* those of the slot's last allocator, whose charge stays where it stayed charged */
   nx_books_reset(a);
-  a->limits = nx_limits_of(module);
+  a->limits = nx_grant_of(module);
   nx_deferral_reset(a, pins);
   return nx_callbacks_fill(a, module->agreed.agreed_minor);
 }

@@ -23,7 +23,7 @@
 
 #include "books.h"
 #include "error.h"
-#include "limits.h"
+#include "grant.h"
 #include "nxmem/backing.h"
 #include "nxmem/outcome.h"
 #include "nxmem/pin.h"
@@ -235,8 +235,8 @@ static nxmem_result charge_ahead(const work *w, nxmem_error *error) {
     give_elsewhere(w->record, cost);
     v = (nxmem_verdict){NXMEM_REASON_TOTAL_TOO_LARGE, 0, cost, NXMEM_TOTAL_MAX - judged_total(w->a)};
   }
-  if (nx_limits_refuse(w->a, v, nxmem_judge_cost(cost, range.offset, range.bytes, 0)))
-    return nx_limits_fail(error, v, "%s %" PRIu64 " bytes", w->verb, range.bytes);
+  if (nx_grant_refuse(w->a, v, nxmem_judge_cost(cost, range.offset, range.bytes, 0)))
+    return nx_grant_fail(error, v, "%s %" PRIu64 " bytes", w->verb, range.bytes);
   return refuse_number(w, v, "mapped_bytes_for_ranges", error);
 }
 

@@ -14,7 +14,7 @@
 #include "backing.h"
 #include "books.h"
 #include "error.h"
-#include "limits.h"
+#include "grant.h"
 #include "nxmem/sharing.h"
 #include "record.h"
 #include "release.h"
@@ -110,7 +110,7 @@ static nxmem_verdict charge(const group *g, nx_allocation *record, const NxmemSh
 /* Where the plugin's limit alone refuses, it did what it was asked to: the group is rolled back, and nobody is blamed. */
 static int is_limit(const group *g, nxmem_verdict v, const NxmemSharedPrefixCommitInfo *info) {
   const nxmem_prefix_place empty = {.offset = g->offset, .bytes = g->prefix->handle.requested_bytes};
-  return nx_limits_refuse(g->a, v, nxmem_check_commit_info(info, &empty));
+  return nx_grant_refuse(g->a, v, nxmem_check_commit_info(info, &empty));
 }
 
 /*
@@ -148,7 +148,7 @@ static nxmem_share_fate commit_one(const group *g, uint32_t i, nxmem_result *why
   nxmem_verdict v = {NXMEM_REASON_NONE, 0, 0, 0};
   if (code == NXMEM_STATUS_OK) v = charge(g, record, &taken);
   if (is_limit(g, v, &taken)) {
-    *why = nx_limits_fail(g->error, v, "%s: into allocation %" PRIu32, verb, i);
+    *why = nx_grant_fail(g->error, v, "%s: into allocation %" PRIu32, verb, i);
   } else if (v.reason != NXMEM_REASON_NONE) {
     nx_violation(g->a, v);
     *why = nx_fail_in(g->error, NXMEM_ERR_CONTRACT, v, (nx_context){.record = NX_RECORD_COMMIT},

@@ -1,10 +1,10 @@
 /*
- * limits.c: when a plugin's own limit refuses, and how that is said.
+ * grant.c: when a plugin's own limit refuses, and how that is said.
  *
  * Attackers: plugins that are asked for more than they were granted, or that report what cannot be.
  * Promise: a plugin is not blamed for a limit, and a lie does not pass as one.
  */
-#include "limits.h"
+#include "grant.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -12,16 +12,16 @@
 
 #include "nxmem/count.h"
 
-nx_module *nx_limits_of(const nx_module *module) {
+nx_module *nx_grant_of(const nx_module *module) {
   const int limited = module->terms.owned_max != NXMEM_TOTAL_MAX || module->terms.mapped_max != NXMEM_TOTAL_MAX;
   return limited ? nx_module_at(module->slot.self) : NULL;
 }
 
-int nx_limits_refuse(const nx_allocator *a, nxmem_verdict refused, nxmem_verdict alone) {
+int nx_grant_refuse(const nx_allocator *a, nxmem_verdict refused, nxmem_verdict alone) {
   return a->limits != NULL && refused.reason == NXMEM_REASON_TOTAL_TOO_LARGE && alone.reason == NXMEM_REASON_NONE;
 }
 
-nxmem_result nx_limits_fail(nxmem_error *error, nxmem_verdict refused, const char *format, ...) {
+nxmem_result nx_grant_fail(nxmem_error *error, nxmem_verdict refused, const char *format, ...) {
   static const nx_context context = {NX_RECORD_SAID, "release what is not needed, or have the policy grant more"};
   char what[96];
   va_list arguments;
