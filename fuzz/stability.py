@@ -21,6 +21,7 @@ import sys
 import tempfile
 
 from campaign.places import most_bytes
+from campaign.places import targets as known_targets
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BAR = 97.0  # per cent
@@ -135,6 +136,9 @@ def main():
     parser.add_argument("--inputs", type=int, default=200, help="to begin with, at most")
     parser.add_argument("--json", type=pathlib.Path)
     arguments = parser.parse_args()
+    unknown = [t for t in arguments.targets if t not in known_targets()]
+    if unknown:
+        parser.error(f"no target '{unknown[0]}'; there are: {', '.join(known_targets())}")
     for tool in ("afl-fuzz", "objdump", "nm", "llvm-symbolizer"):
         if shutil.which(tool) is None:
             fail(f"{tool} is missing")

@@ -22,13 +22,14 @@ import sys
 import tempfile
 
 from campaign.places import most_bytes
+from campaign.places import targets as known_targets
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 CONTRACT = "core (contract)"
 RATES = {CONTRACT: 20000}  # inputs in a second of processor time
 BARS = {"table": 15.0, "negotiate": 15.0, "status": 15.0, "lifecycle": 2.0}  # per cent
 SHOWN = ("vmm",)  # without one
-OPTIONS = ["-entropic=0", "-print_funcs=0"]  # as campaigns give them
+OPTIONS = ["-entropic=0", "-reduce_inputs=0", "-print_funcs=0"]  # as campaigns give them
 LAYERS = (  # the first that fits the symbol or its library
     ("engine", r"^fuzzer::|^fuzz_mutate|^fuzz_cross|sanitizer_cov|^LLVMFuzzer"),
     ("sanitizer", r"asan|ubsan|^__sanitizer|sanitizer::|lsan|interceptor"),
@@ -153,6 +154,9 @@ def main():
     parser.add_argument("--top", type=int, default=15, help="lines of a profile")
     parser.add_argument("--json", type=pathlib.Path)
     arguments = parser.parse_args()
+    unknown = [t for t in arguments.targets if t not in RATES and t not in known_targets()]
+    if unknown:
+        parser.error(f"no target '{unknown[0]}'; there are: {', '.join([*known_targets(), *RATES])}")
     binaries = arguments.build / "bin"
     if not arguments.targets:
         arguments.targets = [*BARS, *RATES, *(t for t in SHOWN if (binaries / f"fuzz_{t}").exists())]

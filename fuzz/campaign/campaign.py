@@ -255,15 +255,22 @@ class Campaign:
         if every:
             execs = sum(row.execs for row in self.rows.values())
             spent = max(self.looked - self.began, 0.001) if self.began else 0.0
-            report.say(f"fuzz --all: {execs} execs, {report.rate(execs, spent)}/s, {len(targets)} targets, "
-                       f"{total} findings")
+            never = self.never_ran()
+            report.say(f"fuzz --all: {execs} execs, {report.rate(execs, spent)}/s, {len(targets) - len(never)} targets, "
+                       f"{total} findings" + (f", never ran: {', '.join(never)}" if never else ""))
         return total
+
+    def never_ran(self):
+        """Targets of which no engine ran an input: the time was over before, or none could."""
+        ran = {unit.target for unit, row in self.rows.items() if row.execs}
+        return [target for target in self._targets() if target not in ran]
 
     def as_json(self):
         triage = self.context.triage
         return {
             "campaign": self.name, "seconds": self.seconds, "interrupted": self.context.processes.interrupted,
-            "could_not_run": [str(unit) for unit in self.troubles], "not_shared": self.unshared,
+            "could_not_run": [str(unit) for unit in self.troubles], "never_ran": self.never_ran(),
+            "not_shared": self.unshared,
             "rows": [row.as_json() for row in self.rows.values()],
             "findings": [report.finding_json(finding) for finding in triage.findings.values()],
             "unreproduced": [{"target": raw.target, "engine": raw.engine, "kind": raw.kind, "name": name}

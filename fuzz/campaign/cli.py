@@ -28,7 +28,8 @@ build/fuzz/ENGINE/TARGET/log. A finding becomes a test: fuzz/found/TARGET/NAME.b
 failed once and never again is kept in build/fuzz/unreproduced/TARGET.
 Last line: "fuzz TARGET: N execs, R/s, C edges, X findings", or with --all "fuzz --all: N execs, R/s, T targets, X
 findings". Ctrl-C ends everything and still sums up; a second one waits for nothing.
-Exit code: 0 no finding, 1 findings, 2 usage, 3 could not build or run.
+Behind it, where there was no time for some target or no engine could run it: ", never ran: TARGET, ...".
+Exit code: 0 no finding, 1 findings, 2 usage, 3 could not build or run, or (--all, not ended by Ctrl-C) some target never ran.
 """
 
 
@@ -143,7 +144,8 @@ def campaign(arguments):
     if not found and not any(row.execs for row in run.rows.values()):
         report.complain(f"nothing ran; the engines' words are in {where.build / 'fuzz'}")
         return COULD_NOT_RUN
-    if (run.troubles or run.unshared) and not found:
+    missed = arguments.all is not None and not processes.interrupted and run.never_ran()
+    if (run.troubles or run.unshared or missed) and not found:
         return COULD_NOT_RUN
     return FOUND if found else FINE
 

@@ -38,7 +38,8 @@ class LibFuzzer(Crew):
     def launch(self, job):
         left = max(1, round(self.until - time.monotonic()))
         dictionary = self.context.places.dictionary(self.target)
-        command = [self.program, f"-max_total_time={left}", "-entropic=0", "-print_funcs=0", f"-timeout={self.context.alone}",
+        command = [self.program, f"-max_total_time={left}", "-entropic=0", "-reduce_inputs=0", "-print_funcs=0",
+                   f"-timeout={self.context.alone}",
                    f"-max_len={most_bytes(self.target)}", f"-rss_limit_mb={programs.MEMORY}", "-reload=1", "-print_final_stats=1",
                    f"-artifact_prefix={self.artifacts}/", *([f"-dict={dictionary}"] if dictionary else []),
                    self.corpus.folder, self.start_folder]
