@@ -118,8 +118,10 @@ static void append_capabilities(json_t *lines, const json_t *row, const char *ke
 static json_t *capability_lines(const json_t *file) {
   static const char *const lists[] = {"mechanisms", "allocators"};
   static const char *const keys[] = {"advertises", "declared", "effective"};
-  json_t *lines = nx_audit_array(), *row;
+  json_t *lines = nx_audit_array(), *row, *word, *agreed;
   size_t i;
+  agreed = json_object_get(json_object_get(json_object_get(file, "running"), "negotiated"), "capabilities");
+  json_array_foreach(agreed, i, word) append_line(lines, "%s%s%s", "module negotiates ", json_string_value(word), "");
   for (size_t l = 0; l < 2; l++) {
     json_t *found = list(file, "running", lists[l]);
     json_array_foreach(found, i, row) for (size_t k = 0; k < 3; k++) append_capabilities(lines, row, keys[k]);
