@@ -11,9 +11,9 @@
 #include "error.h"
 #include "nxmem/handle.h"
 
-nx_table nx_managers = NX_TABLE(nx_manager, 1);
+nx_table nx_managers = NX_TABLE(nx_manager, NX_MANAGERS_SHIFT);
 nx_table nx_accounts = NX_TABLE(nx_account, 4);
-nx_table nx_charges = NX_TABLE(nx_charge, NX_CHARGES_SHIFT);
+nx_table nx_transactions = NX_TABLE(nx_steps, 6);
 
 static const nxmem_axes unlimited = NXMEM_AXES_UNLIMITED;
 
@@ -70,7 +70,6 @@ nxmem_result nxmem_manager_create(nxmem_manager *out, nxmem_error *error) {
   nx_manager *m = (nx_manager *)(void *)nx_table_take(&nx_managers);
   if (m == NULL) return nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "create manager: no memory");
   reset(m);
-  nx_settle_charges();
   nx_follow_mapped();
   out->id = nx_slot_handle(&m->slot);
   return NXMEM_OK;
@@ -281,6 +280,7 @@ static nx_account *fresh_account(nx_manager *m, uint64_t mechanism, uint64_t con
   nx_account *account = (nx_account *)(void *)nx_table_take(&nx_accounts);
   if (account == NULL) return NULL;
   account->manager = m;
+  atomic_store_explicit(&account->owner, nx_slot_handle(&m->slot), memory_order_relaxed);
   account->mechanism = mechanism;
   account->context = context;
   account->authority = authority;

@@ -1,5 +1,5 @@
 /*
- * Managers, their accounts, and what each transaction is charged with. Private to the host.
+ * Managers, their accounts, and what open transactions have reserved. Private to the host.
  *
  * An account is a mechanism in a manager's books. Each has a part for each stripe of threads (thread.h): the room that these threads have drawn from the limits and not granted
  * yet, and what their open transactions have reserved. Bytes move so: limits -> taken (account, authority, tier; under the bank's lock) -> room of a part (under its stripe's lock) ->
@@ -18,8 +18,7 @@
 enum {
   NX_ROOM_STEP = 1 << 20, /* drawn ahead at once, on each axis */
   NX_ROOM_MOST = 2 << 20, /* what a part keeps */
-  NX_ACCOUNT_CHAINS = 1024,
-  NX_CHARGE_CACHE = 2 * NX_BATCH
+  NX_ACCOUNT_CHAINS = 1024
 };
 
 struct nx_manager;
@@ -35,10 +34,11 @@ typedef struct nx_account {
   nx_slot slot;
   struct nx_account *next; /* in its chain */
   struct nx_manager *manager;
-  uint64_t mechanism; /* handle */
-  uint64_t context;   /* handle */
-  uint32_t authority; /* of the manager's */
-  nxmem_axes taken;   /* under the bank's lock, as what follows */
+  _Atomic uint64_t owner; /* its handle; whoever waits reads it, by way of an allocation that may have ended */
+  uint64_t mechanism;     /* handle */
+  uint64_t context;       /* handle */
+  uint32_t authority;     /* of the manager's */
+  nxmem_axes taken;       /* under the bank's lock, as what follows */
   nxmem_axes quarantined;
   uint64_t quarantined_count;
   nx_part_books parts[NX_STRIPES];
@@ -59,12 +59,10 @@ typedef struct nx_tier_books {
   nxmem_axes shares;
 } nx_tier_books;
 
-/* What one stripe of threads has for itself. */
+/* Who may touch the books of one stripe of threads. */
 typedef struct nx_lane {
   _Alignas(64) _Atomic uint32_t inside; /* its own thread is */
   _Atomic uint32_t lock;                /* of everybody else */
-  uint32_t cached;
-  nx_slot *cache[NX_CHARGE_CACHE]; /* free charges */
 } nx_lane;
 
 typedef struct nx_holder {
@@ -91,30 +89,32 @@ typedef struct nx_manager {
 } nx_manager;
 
 /* How far a transaction has come. */
-typedef enum nx_stage { NX_RESERVED = 1, NX_ALLOCATED = 2, NX_COMMITTED = 3, NX_PUBLISHED = 4 } nx_stage;
+typedef enum nx_stage {
+  NX_NOTHING = 0,
+  NX_RESERVED = 1,
+  NX_ALLOCATED = 2,
+  NX_COMMITTED = 3,
+  NX_PUBLISHED = 4,
+  NX_WITHDRAWN = 5
+} nx_stage;
 
-/* A transaction that goes step by step. */
-typedef struct nx_steps {
-  nxmem_request request;
-  nx_made made;
-} nx_steps;
-
-/*
- * What one allocation is charged with. Word: ALLOCATING: a transaction that nobody is in; RELEASING: one that a thread is in; LIVE: published; QUARANTINED: kept. All
- * other fields belong to whoever has the transaction, then to the one end of its allocation.
- */
-typedef struct nx_charge {
-  nx_slot slot;
-  _Atomic uint64_t manager; /* handle; whoever waits reads it, with a handle that may be stale */
+/* What an open transaction has of the books: its owner's alone. What is published stands beside its allocation (nx_side). */
+struct nx_charging {
   nx_account *account;
   uint32_t stripe; /* where it is reserved */
   nx_stage stage;
-  nxmem_axes held; /* what the books have for it, when it was published */
-  nx_counter
-      later; /* modulo 2^64: mapped since then, less what was unmapped; changed by whoever has its record pinned */
+  int at_once;         /* committed and published as soon as the plugin has made it, where it fits */
+  nxmem_axes held;     /* what is reserved */
   nxmem_axes answered; /* what it really takes, from NX_ALLOCATED on */
-  nx_steps *steps;     /* owned; NULL: all in one call */
-} nx_charge;
+};
+
+/* A transaction that goes step by step. Word: ALLOCATING: nobody is in it; RELEASING: a thread is. All else belongs to whoever is. */
+typedef struct nx_steps {
+  nx_slot slot;
+  nx_charging charging;
+  nxmem_request request;
+  nxmem_bound made;
+} nx_steps;
 
 /* The account of a mechanism, NULL where there is none. [any lock] */
 static inline nx_account *nx_account_of(const nx_manager *m, uint64_t mechanism) {
@@ -133,12 +133,12 @@ static inline nx_account *nx_account_after(const nx_manager *m, const nx_account
 
 extern nx_table nx_managers;
 extern nx_table nx_accounts;
-extern nx_table nx_charges;
+extern nx_table nx_transactions;
 
-enum { NX_CHARGES_SHIFT = 12 };
+enum { NX_MANAGERS_SHIFT = 1 };
 
-static inline nx_charge *nx_charge_at(uint64_t handle) {
-  return nx_table_find_in(&nx_charges, NX_CHARGES_SHIFT, sizeof(nx_charge), handle);
+static inline nx_manager *nx_manager_at(uint64_t handle) {
+  return nx_table_find_in(&nx_managers, NX_MANAGERS_SHIFT, sizeof(nx_manager), handle);
 }
 
 /* ---- Locks ------------------------------------------------------------------------------------------------------- */
@@ -166,9 +166,6 @@ void nx_unlock_all(nx_manager *manager);
 /* The manager, with all locks held; NULL (and none held) where the handle names none, with the error written. */
 nx_manager *nx_manager_lock(nxmem_manager handle, nxmem_error *error);
 nxmem_result nx_manager_unknown(nxmem_error *error);
-
-/* The books follow what the registry says of charged allocations, from now on. */
-void nx_settle_charges(void);
 
 /* OVER_LIMIT, with what the core said. */
 nxmem_result nx_over_limit(nxmem_verdict verdict, const char *verb, nxmem_error *error);
@@ -204,27 +201,26 @@ typedef struct nx_grant {
 
 static inline nxmem_verdict nx_accepted(void) { return (nxmem_verdict){NXMEM_REASON_NONE, 0, 0, 0}; }
 
-/* Reserve, and the charge of it: RELEASING, the caller's. NULL: refused, or no memory where the verdict accepts. Nothing is asked of holders. */
-nx_charge *nx_charge_reserve(nx_manager *manager, uint64_t handle, uint64_t mechanism, uint64_t authority,
-                             const nxmem_axes *ask, nx_grant *grant);
+/* Reserve charging->held; RESERVED where it was granted. Nothing is asked of holders. */
+nx_grant nx_charge_reserve(nx_manager *manager, uint64_t handle, uint64_t mechanism, uint64_t authority,
+                           nx_charging *charging);
 
-/* Take over what the plugin answered (charge->answered): accepted, or which limit refuses, and nothing changed. With `publish` it is LIVE at once. */
-nxmem_verdict nx_charge_commit(nx_charge *charge, int publish);
+/* Give up what is reserved; the plugin has made nothing. */
+void nx_charge_cancel(nx_charging *charging);
 
-/* COMMITTED to LIVE. */
-void nx_charge_publish(nx_charge *charge);
+/* Take over what the plugin answered: accepted, or which limit refuses, and nothing changed. With `publish` it is live at once. */
+nxmem_verdict nx_charge_commit(nx_charging *charging, int publish);
 
-/* Its end: refunded, and the charge is gone; or kept. */
-void nx_charge_refund(nx_charge *charge);
-void nx_charge_keep(nx_charge *charge);
-void nx_charge_forget(nx_charge *charge);
+/* COMMITTED to PUBLISHED: before the word beside the allocation says LIVE. */
+void nx_charge_publish(nx_charging *charging);
 
-/* Of a published one, whose record is pinned: more is mapped, if every limit grants it; less is; what it has mapped; more is there, whatever the limits say. */
-nxmem_verdict nx_charge_map(nx_charge *charge, uint64_t bytes);
-void nx_charge_unmap(nx_charge *charge, uint64_t bytes);
-uint64_t nx_charge_mapped(nx_charge *charge);
-void nx_charge_adopt(nx_charge *charge, uint64_t bytes);
-uint64_t nx_charge_authority(const nx_charge *charge);
+/* The same of one that goes back to the plugin, with what is reserved for it: where the plugin keeps it, what it takes is counted then. */
+void nx_charge_withdraw(nx_charging *charging, nx_side *side);
+
+/* Of a published one, whose record is pinned: more is mapped, if every limit grants it; less is; more is there, whatever the limits say. */
+nxmem_verdict nx_charge_map(nx_account *account, nx_side *side, uint64_t bytes);
+void nx_charge_unmap(nx_account *account, nx_side *side, uint64_t bytes);
+void nx_charge_adopt(nx_account *account, nx_side *side, uint64_t bytes);
 
 /* The books follow what is mapped of charged allocations, from now on. */
 void nx_follow_mapped(void);
@@ -236,7 +232,7 @@ int nx_pressure_relieves(nx_manager *manager, uint64_t handle, uint64_t authorit
 
 /* ---- Waiting ----------------------------------------------------------------------------------------------------- */
 
-/* A charge's word has changed, and somebody waits. */
+/* An allocation has ended, and somebody waits. */
 void nx_wake_waiters(void);
 
 #endif /* NX_MANAGER_H */

@@ -1,9 +1,10 @@
 /*
- * manager_books.c: what is taken from the limits, what threads have drawn ahead, and what charges hold.
+ * manager_books.c: what is taken from the limits, what threads have drawn ahead, and what transactions and allocations hold.
  *
  * Attackers: callers on many threads near a limit; plugins whose answers differ from what was reserved.
  * Promise: each grant is judged by the core, and none goes past a limit; nothing is refused that would fit: before a refusal all room is taken back and the core is asked again.
  */
+#include "books.h"
 #include "manager.h"
 #include "nxmem/handle.h"
 #include "nxmem/quota.h"
@@ -134,52 +135,12 @@ static nxmem_verdict take_exactly(nx_manager *m, nx_account *account, uint32_t s
   return v;
 }
 
-/* ---- Charges ----------------------------------------------------------------------------------------------------- */
+/* ---- Reservations ------------------------------------------------------------------------------------------------ */
 
-/* The stripe is locked. */
-static nx_charge *take_charge(nx_lane *lane) {
-  if (lane->cached == 0u) lane->cached = nx_table_take_some(&nx_charges, lane->cache, NX_BATCH);
-  if (lane->cached == 0u) return NULL;
-  return (nx_charge *)(void *)lane->cache[--lane->cached];
-}
-
-static void give_charge(nx_lane *lane, nx_charge *charge) {
-  if (!nx_slot_free(&charge->slot)) return;
-  if (lane->cached == NX_CHARGE_CACHE) {
-    lane->cached -= NX_BATCH;
-    nx_table_put_back(&nx_charges, lane->cache + lane->cached, NX_BATCH);
-  }
-  lane->cache[lane->cached++] = &charge->slot;
-}
-
-/* What stands between a request and its stripe. */
-typedef struct opening {
-  nx_manager *manager;
-  nx_account *account;
-  uint32_t stripe;
-  nxmem_axes ask;
-} opening;
-
-/* The stripe is locked, and what was asked for is reserved there; without memory it is room again. */
-static nx_charge *open_charge(const opening *o) {
-  nx_part_books *part = &o->account->parts[o->stripe];
-  nx_charge *c = take_charge(&o->manager->lanes[o->stripe]);
-  if (c == NULL) {
-    subtract(o->manager, &part->reserved, &o->ask);
-    add(o->manager, &part->room, &o->ask);
-    return NULL;
-  }
-  atomic_store_explicit(&c->manager, nx_slot_handle(&o->manager->slot), memory_order_relaxed);
-  c->account = o->account;
-  c->stripe = o->stripe;
-  c->stage = NX_RESERVED;
-  c->held = o->ask;
-  c->answered = (nxmem_axes){0, 0, 0};
-  c->steps = NULL;
-  atomic_store_explicit(&c->later, 0, memory_order_relaxed);
-  part->open++;
-  nx_slot_set(&c->slot, NXMEM_SLOT_RELEASING);
-  return c;
+/* The stripe is locked, and what was asked for is reserved there. */
+static void open_at(nx_charging *k) {
+  k->account->parts[k->stripe].open++;
+  k->stage = NX_RESERVED;
 }
 
 /* NULL: neither manager nor account may have changed since they were looked up without a lock. Unlocked where it is NULL. */
@@ -193,27 +154,29 @@ static nx_account *enter_account(nx_manager *m, uint64_t manager, uint64_t mecha
   return NULL;
 }
 
-nx_charge *nx_charge_reserve(nx_manager *m, uint64_t manager, uint64_t mechanism, uint64_t authority,
-                             const nxmem_axes *ask, nx_grant *grant) {
-  opening o = {.manager = m, .stripe = nx_thread_self()->stripe, .ask = *ask};
-  nx_charge *c = NULL;
-  grant->known = 0;
-  grant->verdict = nx_accepted();
-  int entered = 0;
-  o.account = enter_account(m, manager, mechanism, o.stripe, &entered);
-  if (o.account == NULL) return NULL;
-  grant->known = m->authorities[o.account->authority].handle == authority;
-  if (grant->known) grant->verdict = take(m, o.account, o.stripe, ask);
-  if (grant->known && grant->verdict.reason == NXMEM_REASON_NONE) c = open_charge(&o);
-  nx_lane_leave(m, o.stripe, entered);
-  if (!grant->known || grant->verdict.reason == NXMEM_REASON_NONE) return c;
-
+static NX_APART nx_grant reserve_exactly(nx_manager *m, uint64_t manager, uint64_t mechanism, nx_charging *k) {
+  nx_grant grant = {0, {NXMEM_REASON_NONE, 0, 0, 0}};
   nx_lock_all(m);
-  grant->known = nxmem_is_claimable(atomic_load(&m->slot.word), manager) && nx_account_of(m, mechanism) == o.account;
-  if (grant->known) grant->verdict = take_exactly(m, o.account, o.stripe, ask);
-  if (grant->known && grant->verdict.reason == NXMEM_REASON_NONE) c = open_charge(&o);
+  grant.known = nxmem_is_claimable(atomic_load(&m->slot.word), manager) && nx_account_of(m, mechanism) == k->account;
+  if (grant.known) grant.verdict = take_exactly(m, k->account, k->stripe, &k->held);
+  if (grant.known && grant.verdict.reason == NXMEM_REASON_NONE) open_at(k);
   nx_unlock_all(m);
-  return c;
+  return grant;
+}
+
+nx_grant nx_charge_reserve(nx_manager *m, uint64_t manager, uint64_t mechanism, uint64_t authority, nx_charging *k) {
+  nx_grant grant = {0, {NXMEM_REASON_NONE, 0, 0, 0}};
+  int entered = 0;
+  k->stage = NX_NOTHING;
+  k->stripe = nx_thread_self()->stripe;
+  k->account = enter_account(m, manager, mechanism, k->stripe, &entered);
+  if (k->account == NULL) return grant;
+  grant.known = m->authorities[k->account->authority].handle == authority;
+  if (grant.known) grant.verdict = take(m, k->account, k->stripe, &k->held);
+  if (grant.known && grant.verdict.reason == NXMEM_REASON_NONE) open_at(k);
+  nx_lane_leave(m, k->stripe, entered);
+  if (!grant.known || grant.verdict.reason == NXMEM_REASON_NONE) return grant;
+  return reserve_exactly(m, manager, mechanism, k);
 }
 
 /* ---- Commit and publication: an open transaction keeps its account and its manager --------------------------------- */
@@ -227,25 +190,6 @@ static void trim(nx_manager *m, nx_account *account, nx_part_books *part) {
   give_room_back(m, account, part);
   if (!loose && !is_above_a_limit(m)) atomic_store(&m->tight, 0u);
   nx_unlock(&m->bank);
-}
-
-/* The stripe is locked, and `more` is reserved already. */
-static void take_over(nx_manager *m, nx_charge *c, const nxmem_axes *spare) {
-  nx_part_books *part = &c->account->parts[c->stripe];
-  subtract(m, &part->reserved, spare);
-  add(m, &part->room, spare);
-  c->held = c->answered;
-  c->stage = NX_COMMITTED;
-  trim(m, c->account, part);
-}
-
-static void publish(nx_manager *m, nx_charge *c) {
-  nx_part_books *part = &c->account->parts[c->stripe];
-  subtract(m, &part->reserved, &c->held);
-  part->open--;
-  part->live++;
-  c->stage = NX_PUBLISHED;
-  nx_slot_set(&c->slot, NXMEM_SLOT_LIVE);
 }
 
 static int is_same(const nxmem_axes *a, const nxmem_axes *b) {
@@ -265,85 +209,142 @@ static nxmem_verdict take_more(nx_manager *m, nx_account *account, uint32_t stri
   return v;
 }
 
-static nxmem_verdict commit_other(nx_manager *m, nx_charge *c, int *entered) {
+/* The stripe is locked, and what is missing is reserved already. */
+static void take_over(nx_manager *m, nx_charging *k, const nxmem_axes *spare) {
+  nx_part_books *part = &k->account->parts[k->stripe];
+  subtract(m, &part->reserved, spare);
+  add(m, &part->room, spare);
+  k->held = k->answered;
+  k->stage = NX_COMMITTED;
+  trim(m, k->account, part);
+}
+
+static nxmem_verdict commit_other(nx_manager *m, nx_charging *k, int *entered) {
   nxmem_axes more, spare;
-  nxmem_settle_commit(&c->held, &c->answered, &more, &spare);
-  const nxmem_verdict v = take_more(m, c->account, c->stripe, &more, entered);
-  if (v.reason == NXMEM_REASON_NONE) take_over(m, c, &spare);
+  nxmem_settle_commit(&k->held, &k->answered, &more, &spare);
+  const nxmem_verdict v = take_more(m, k->account, k->stripe, &more, entered);
+  if (v.reason == NXMEM_REASON_NONE) take_over(m, k, &spare);
   return v;
 }
 
-nxmem_verdict nx_charge_commit(nx_charge *c, int and_publish) {
-  nx_manager *m = c->account->manager;
-  int entered = nx_lane_enter(m, c->stripe);
+/* The stripe is locked: reserved no more, but live. */
+static void publish(nx_manager *m, nx_charging *k) {
+  nx_part_books *part = &k->account->parts[k->stripe];
+  subtract(m, &part->reserved, &k->held);
+  part->open--;
+  part->live++;
+  k->stage = NX_PUBLISHED;
+}
+
+nxmem_verdict nx_charge_commit(nx_charging *k, int and_publish) {
+  nx_manager *m = k->account->manager;
+  int entered = nx_lane_enter(m, k->stripe);
   nxmem_verdict v = nx_accepted();
-  if (is_same(&c->held, &c->answered))
-    c->stage = NX_COMMITTED;
+  if (is_same(&k->held, &k->answered))
+    k->stage = NX_COMMITTED;
   else
-    v = commit_other(m, c, &entered);
-  if (and_publish && v.reason == NXMEM_REASON_NONE) publish(m, c);
-  nx_lane_leave(m, c->stripe, entered);
+    v = commit_other(m, k, &entered);
+  if (and_publish && v.reason == NXMEM_REASON_NONE) publish(m, k);
+  nx_lane_leave(m, k->stripe, entered);
   return v;
 }
 
-void nx_charge_publish(nx_charge *c) {
-  nx_manager *m = c->account->manager;
-  const uint32_t stripe = c->stripe;
-  const int entered = nx_lane_enter(m, stripe);
-  publish(m, c);
-  nx_lane_leave(m, stripe, entered);
+void nx_charge_publish(nx_charging *k) {
+  nx_manager *m = k->account->manager;
+  const int entered = nx_lane_enter(m, k->stripe);
+  publish(m, k);
+  nx_lane_leave(m, k->stripe, entered);
+}
+
+static void put(_Atomic uint64_t *field, uint64_t value) { atomic_store_explicit(field, value, memory_order_relaxed); }
+static uint64_t get(_Atomic uint64_t *field) { return atomic_load_explicit(field, memory_order_relaxed); }
+
+static void put_axes(nx_side *side, const nxmem_axes *axes) {
+  put(&side->charged, axes->charged);
+  put(&side->physical, axes->physical);
+  put(&side->mapped, axes->mapped);
+}
+
+static nxmem_axes axes_of(nx_side *side) {
+  return (nxmem_axes){get(&side->charged), get(&side->physical), get(&side->mapped)};
+}
+
+nxmem_slot_state nx_charging_made(nx_charging *k, nx_side *side, uint64_t owned, uint64_t mapped) {
+  k->answered = (nxmem_axes){.charged = k->held.charged, .physical = owned, .mapped = mapped};
+  k->stage = NX_ALLOCATED;
+  atomic_store_explicit(&side->account, k->account, memory_order_relaxed);
+  put_axes(side, &k->answered);
+  if (!k->at_once || nx_charge_commit(k, 1).reason != NXMEM_REASON_NONE) return NXMEM_SLOT_ALLOCATING;
+  return NXMEM_SLOT_LIVE;
+}
+
+/* Reserved no more: room again. */
+void nx_charge_cancel(nx_charging *k) {
+  nx_account *account = k->account;
+  nx_manager *m = account->manager;
+  nx_part_books *part = &account->parts[k->stripe];
+  const int entered = nx_lane_enter(m, k->stripe);
+  part->open--;
+  subtract(m, &part->reserved, &k->held);
+  add(m, &part->room, &k->held);
+  trim(m, account, part);
+  nx_lane_leave(m, k->stripe, entered);
+}
+
+void nx_charge_withdraw(nx_charging *k, nx_side *side) {
+  put_axes(side, &k->held);
+  atomic_store_explicit(&side->withdrawn, 1u, memory_order_relaxed);
+  nx_charge_publish(k);
+  k->stage = NX_WITHDRAWN;
 }
 
 /* ---- What is mapped later ------------------------------------------------------------------------------------------ */
 
-uint64_t nx_charge_authority(const nx_charge *c) {
-  return c->account->manager->authorities[c->account->authority].handle;
-}
-
-uint64_t nx_charge_mapped(nx_charge *c) { return c->held.mapped + atomic_load(&c->later); }
-
 /* Granted, it is live at once: used, and reserved by nobody. */
-nxmem_verdict nx_charge_map(nx_charge *c, uint64_t bytes) {
-  nx_account *account = c->account;
+nxmem_verdict nx_charge_map(nx_account *account, nx_side *side, uint64_t bytes) {
   nx_manager *m = account->manager;
   const nxmem_axes ask = {0, 0, bytes};
   const uint32_t stripe = nx_thread_self()->stripe;
-  nx_part_books *part = &account->parts[stripe];
   int entered = nx_lane_enter(m, stripe);
   const nxmem_verdict v = take_more(m, account, stripe, &ask, &entered);
   if (v.reason == NXMEM_REASON_NONE) {
-    subtract(m, &part->reserved, &ask);
-    atomic_fetch_add(&c->later, bytes);
+    subtract(m, &account->parts[stripe].reserved, &ask);
+    atomic_fetch_add(&side->mapped, bytes);
   }
   nx_lane_leave(m, stripe, entered);
   return v;
 }
 
-void nx_charge_unmap(nx_charge *c, uint64_t bytes) {
-  nx_account *account = c->account;
+void nx_charge_unmap(nx_account *account, nx_side *side, uint64_t bytes) {
   nx_manager *m = account->manager;
   const nxmem_axes back = {0, 0, bytes};
   const uint32_t stripe = nx_thread_self()->stripe;
   nx_part_books *part = &account->parts[stripe];
   const int entered = nx_lane_enter(m, stripe);
-  atomic_fetch_sub(&c->later, bytes);
+  atomic_fetch_sub(&side->mapped, bytes);
   add(m, &part->room, &back);
   trim(m, account, part);
   nx_lane_leave(m, stripe, entered);
 }
 
-void nx_charge_adopt(nx_charge *c, uint64_t bytes) {
-  nx_manager *m = c->account->manager;
+void nx_charge_adopt(nx_account *account, nx_side *side, uint64_t bytes) {
+  nx_manager *m = account->manager;
   const nxmem_axes more = {0, 0, bytes};
   nx_lock_all(m);
   nx_books_gather(m);
-  nx_books_grow(m, c->account, &more);
-  atomic_fetch_add(&c->later, bytes);
+  nx_books_grow(m, account, &more);
+  atomic_fetch_add(&side->mapped, bytes);
   nx_books_tighten(m);
   nx_unlock_all(m);
 }
 
-/* ---- Ends -------------------------------------------------------------------------------------------------------- */
+/* ---- Ends: the record is the caller's, and still there -------------------------------------------------------------- */
+
+/* In the lane, so that whoever waits has been counted by now, or finds the word. */
+static void show(nx_side *side, uint64_t id, nxmem_slot_state state) {
+  const uint64_t word = nxmem_word_make(nxmem_handle_generation(id), 0u, (uint32_t)state);
+  atomic_store_explicit(&side->word, word, memory_order_release);
+}
 
 /* Who waits for a release looks again. */
 static void leave_and_wake(nx_manager *m, uint32_t stripe, int entered) {
@@ -352,77 +353,74 @@ static void leave_and_wake(nx_manager *m, uint32_t stripe, int entered) {
   if (wake) nx_wake_waiters();
 }
 
-void nx_charge_refund(nx_charge *c) {
-  nx_account *account = c->account;
+void nx_charge_refund(nx_account *account, nx_side *side, uint64_t id) {
   nx_manager *m = account->manager;
-  const int published = c->stage == NX_PUBLISHED;
-  c->held.mapped = nx_charge_mapped(c);
-  const uint32_t stripe = published ? nx_thread_self()->stripe : c->stripe;
+  const nxmem_axes held = axes_of(side);
+  const uint32_t stripe = nx_thread_self()->stripe;
   nx_part_books *part = &account->parts[stripe];
   const int entered = nx_lane_enter(m, stripe);
-  if (published)
-    part->live--;
-  else
-    part->open--;
-  if (!published) subtract(m, &part->reserved, &c->held);
-  add(m, &part->room, &c->held);
+  part->live--;
+  add(m, &part->room, &held);
   trim(m, account, part);
-  give_charge(&m->lanes[stripe], c);
+  show(side, id, NXMEM_SLOT_FREE);
   leave_and_wake(m, stripe, entered);
 }
 
 /* The bank is locked. */
-static void quarantine(nx_manager *m, nx_charge *c) {
-  add(m, &c->account->quarantined, &c->held);
-  c->account->quarantined_count++;
-  nx_slot_set(&c->slot, NXMEM_SLOT_QUARANTINED);
+static void quarantine(nx_manager *m, nx_account *account, nx_side *side, uint64_t id) {
+  const nxmem_axes held = axes_of(side);
+  add(m, &account->quarantined, &held);
+  account->quarantined_count++;
+  show(side, id, NXMEM_SLOT_QUARANTINED);
 }
 
 /* What it takes is there, whatever the limits say. */
-static void keep_unpublished(nx_manager *m, nx_charge *c) {
-  nx_part_books *part = &c->account->parts[c->stripe];
+static NX_APART void keep_withdrawn(nx_account *account, nx_side *side, uint64_t id) {
+  nx_manager *m = account->manager;
+  nx_allocation *record = nx_allocation_of(id);
   nxmem_axes more, spare;
-  nxmem_settle_commit(&c->held, &c->answered, &more, &spare);
+  const nxmem_axes held = axes_of(side);
+  const nxmem_axes there = {held.charged, nx_books_owned_of(record), nx_books_mapped_of(record)};
+  nxmem_settle_commit(&held, &there, &more, &spare);
   nx_lock_all(m);
-  subtract(m, &part->reserved, &c->held);
-  part->open--;
+  account->parts[nx_thread_self()->stripe].live--;
   nx_books_gather(m);
-  nx_books_grow(m, c->account, &more);
-  nx_books_shrink(m, c->account, &spare);
-  c->held = c->answered;
-  quarantine(m, c);
+  nx_books_grow(m, account, &more);
+  nx_books_shrink(m, account, &spare);
+  put_axes(side, &there);
+  quarantine(m, account, side, id);
   nx_books_tighten(m);
   const int wake = m->waiters != 0;
   nx_unlock_all(m);
   if (wake) nx_wake_waiters();
 }
 
-void nx_charge_keep(nx_charge *c) {
-  nx_manager *m = c->account->manager;
-  if (c->stage != NX_PUBLISHED) {
-    keep_unpublished(m, c);
+void nx_charge_keep(nx_account *account, nx_side *side, uint64_t id) {
+  nx_manager *m = account->manager;
+  if (atomic_load_explicit(&side->withdrawn, memory_order_relaxed) != 0u) {
+    keep_withdrawn(account, side, id);
     return;
   }
-  c->held.mapped = nx_charge_mapped(c);
   const uint32_t stripe = nx_thread_self()->stripe;
   const int entered = nx_lane_enter(m, stripe);
-  c->account->parts[stripe].live--;
+  account->parts[stripe].live--;
   nx_lock(&m->bank);
-  quarantine(m, c);
+  quarantine(m, account, side, id);
   nx_unlock(&m->bank);
   leave_and_wake(m, stripe, entered);
 }
 
-void nx_charge_forget(nx_charge *c) {
-  nx_manager *m = c->account->manager;
+void nx_charge_forget(nx_account *account, nx_side *side, uint64_t id) {
+  nx_manager *m = account->manager;
+  const nxmem_axes held = axes_of(side);
   const uint32_t stripe = nx_thread_self()->stripe;
   const int entered = nx_lane_enter(m, stripe);
   nx_lock(&m->bank);
-  subtract(m, &c->account->quarantined, &c->held);
-  c->account->quarantined_count--;
-  nx_books_shrink(m, c->account, &c->held);
+  subtract(m, &account->quarantined, &held);
+  account->quarantined_count--;
+  nx_books_shrink(m, account, &held);
   if (atomic_load(&m->tight) != 0u && !is_above_a_limit(m)) atomic_store(&m->tight, 0u);
   nx_unlock(&m->bank);
-  give_charge(&m->lanes[stripe], c);
+  show(side, id, NXMEM_SLOT_FREE);
   leave_and_wake(m, stripe, entered);
 }

@@ -4,8 +4,6 @@
  * Attackers: callers that take steps out of order or from two threads; plugins that take more than was reserved; devices that vanish between two steps.
  * Promise: whichever step fails, the books end as they began, but for what the plugin kept: that is counted, and said.
  */
-#include <stdlib.h>
-
 #include "error.h"
 #include "manager.h"
 #include "nxmem/handle.h"
@@ -19,21 +17,6 @@ nxmem_result nx_over_limit(nxmem_verdict v, const char *verb, nxmem_error *error
       (unsigned long long)v.found, axes[v.field % 3u], (unsigned long long)v.needed);
 }
 
-/* ---- What the registry says of charged allocations ---------------------------------------------------------------- */
-
-static void settled(uint64_t charge, nx_end end, nxmem_keeping keeping) {
-  (void)keeping;
-  nx_charge *c = nx_charge_at(charge);
-  if (end == NX_END_GIVEN_BACK)
-    nx_charge_refund(c);
-  else if (end == NX_END_KEPT)
-    nx_charge_keep(c);
-  else
-    nx_charge_forget(c);
-}
-
-void nx_settle_charges(void) { atomic_store(&nx_settled, settled); }
-
 /* ---- Reserve ----------------------------------------------------------------------------------------------------- */
 
 /* Where the binding leads, as it is now: allocating through it finds out whether it still is. */
@@ -41,48 +24,49 @@ typedef struct way {
   uint64_t mechanism, context, authority;
 } way;
 
+static void way_from(nx_binding *b, nx_mechanism *m, way *out) {
+  out->mechanism = atomic_load_explicit(&b->mechanism, memory_order_relaxed);
+  out->context = atomic_load_explicit(&m->context, memory_order_relaxed);
+  out->authority = atomic_load_explicit(&m->authority, memory_order_relaxed);
+}
+
 static int way_of(nxmem_binding binding, way *out) {
   nx_binding *b = nx_binding_at(binding.id);
   if (b == NULL || !nxmem_same_generation(atomic_load(&b->slot.word), binding.id)) return 0;
-  const uint64_t handle = atomic_load_explicit(&b->mechanism, memory_order_relaxed);
-  nx_mechanism *m = nx_mechanism_at(handle);
+  nx_mechanism *m = nx_mechanism_of_binding(b);
   if (m == NULL) return 0;
-  out->mechanism = handle;
-  out->context = atomic_load_explicit(&m->context, memory_order_relaxed);
-  out->authority = atomic_load_explicit(&m->authority, memory_order_relaxed);
+  way_from(b, m, out);
   return 1;
 }
 
 /* The account is not there yet, or the manager is gone. */
-static NX_APART nx_charge *reserve_first(nx_manager *m, nxmem_manager manager, const nxmem_request *request,
-                                         const way *to, nx_grant *grant, nxmem_result *r, nxmem_error *error) {
-  *r = nx_account_open(manager, to->mechanism, to->context, to->authority, error);
-  if (*r != NXMEM_OK) return NULL;
-  nx_charge *c = nx_charge_reserve(m, manager.id, to->mechanism, request->authority.id, &request->reserve, grant);
-  if (c == NULL && !grant->known) *r = nx_fail(error, NXMEM_ERR_STALE_HANDLE, "reserve: the authority was removed");
-  return c;
+static NX_APART nxmem_result reserve_first(nx_manager *m, nxmem_manager manager, const way *to, nx_charging *k,
+                                           nx_grant *grant, nxmem_error *error) {
+  const nxmem_result r = nx_account_open(manager, to->mechanism, to->context, to->authority, error);
+  if (r != NXMEM_OK) return r;
+  *grant = nx_charge_reserve(m, manager.id, to->mechanism, to->authority, k);
+  return grant->known ? NXMEM_OK : nx_fail(error, NXMEM_ERR_STALE_HANDLE, "reserve: the authority was removed");
 }
 
 static NX_APART nxmem_result refused(nx_manager *m, const nx_grant *grant, nxmem_error *error) {
-  if (grant->verdict.reason == NXMEM_REASON_NONE) return nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "reserve: no memory");
   nx_count(&m->refusals);
   return nx_over_limit(grant->verdict, "reserve", error);
 }
 
+static NX_APART nxmem_result other_authority(nxmem_error *error) {
+  return nx_fail(error, NXMEM_ERR_WRONG_OWNER, "reserve: the binding's authority is another");
+}
+
 /* Once more where holders gave something back. */
-static nxmem_result reserve(nxmem_manager manager, const nxmem_request *request, nx_charge **out, nxmem_error *error) {
-  nx_manager *m = (nx_manager *)(void *)nx_table_find(&nx_managers, manager.id);
+static NX_APART nxmem_result reserve(nx_manager *m, nxmem_manager manager, const nxmem_request *request, nx_charging *k,
+                                     nxmem_error *error) {
   way to;
-  if (m == NULL || nx_is_forked()) return nx_manager_unknown(error);
   if (!way_of(request->binding, &to)) return nx_fail(error, NXMEM_ERR_STALE_HANDLE, "the handle names no binding");
-  if (to.authority != request->authority.id)
-    return nx_fail(error, NXMEM_ERR_WRONG_OWNER, "reserve: the binding's authority is another");
+  if (to.authority != request->authority.id) return other_authority(error);
   for (int asked = 0;; asked = 1) {
-    nx_grant grant;
-    nxmem_result r = NXMEM_OK;
-    *out = nx_charge_reserve(m, manager.id, to.mechanism, request->authority.id, &request->reserve, &grant);
-    if (*out == NULL && !grant.known) *out = reserve_first(m, manager, request, &to, &grant, &r, error);
-    if (*out != NULL || r != NXMEM_OK) return r;
+    nx_grant grant = nx_charge_reserve(m, manager.id, to.mechanism, to.authority, k);
+    const nxmem_result r = grant.known ? NXMEM_OK : reserve_first(m, manager, &to, k, &grant, error);
+    if (r != NXMEM_OK || k->stage == NX_RESERVED) return r;
     const int again = !asked && nx_pressure_relieves(m, manager.id, request->authority.id, &grant.verdict);
     if (!again) return refused(m, &grant, error);
   }
@@ -90,20 +74,11 @@ static nxmem_result reserve(nxmem_manager manager, const nxmem_request *request,
 
 /* ---- Allocate, commit, publish ------------------------------------------------------------------------------------ */
 
-static nxmem_result allocate(nx_charge *c, const nxmem_request *request, nx_made *made, nxmem_error *error) {
-  const nxmem_result r = nx_bound_make(request->binding, request->bytes, request->align, request->options,
-                                       nx_slot_handle(&c->slot), made, error);
-  if (r != NXMEM_OK) return r;
-  c->answered = (nxmem_axes){.charged = request->reserve.charged, .physical = made->owned, .mapped = made->mapped};
-  c->stage = NX_ALLOCATED;
-  return NXMEM_OK;
-}
-
-static nxmem_result commit(nx_charge *c, uint64_t authority, int and_publish, nxmem_error *error) {
-  nx_manager *m = c->account->manager;
-  nxmem_verdict v = nx_charge_commit(c, and_publish);
+static nxmem_result commit(nx_charging *k, uint64_t authority, int and_publish, nxmem_error *error) {
+  nx_manager *m = k->account->manager;
+  nxmem_verdict v = nx_charge_commit(k, and_publish);
   if (v.reason != NXMEM_REASON_NONE && nx_pressure_relieves(m, nx_slot_handle(&m->slot), authority, &v))
-    v = nx_charge_commit(c, and_publish);
+    v = nx_charge_commit(k, and_publish);
   if (v.reason == NXMEM_REASON_NONE) return NXMEM_OK;
   nx_count(&m->refusals);
   return nx_over_limit(v, "commit", error);
@@ -111,25 +86,26 @@ static nxmem_result commit(nx_charge *c, uint64_t authority, int and_publish, nx
 
 /* ---- Rollback ---------------------------------------------------------------------------------------------------- */
 
+static const nxmem_rollback nothing_behind = {0, NXMEM_KEPT_NOT, {0, 0, 0}};
+
 /*
  * Through the owning release where the plugin has made something: the charge ends in what the registry says of it. A loss that was faster has kept it, and
  * ended the charge the same way.
  */
-static void roll_back(nx_charge *c, const nx_made *made, nxmem_rollback *out) {
-  *out = (nxmem_rollback){0, NXMEM_KEPT_NOT, {0, 0, 0}};
-  if (c->stage == NX_RESERVED) {
-    nx_charge_refund(c);
+static NX_APART void roll_back(nx_charging *k, const nxmem_bound *made, nxmem_rollback *out) {
+  *out = nothing_behind;
+  if (k->stage == NX_RESERVED) {
+    nx_charge_cancel(k);
     return;
   }
-  const uint64_t handle = nx_slot_handle(&c->slot);
-  const nxmem_axes answered = c->answered;
-  nxmem_error why;
-  why.found = NXMEM_KEPT_DEVICE_LOST;
-  const nxmem_result r = nx_bound_withdraw(made, &why);
-  const uint64_t word = atomic_load(&c->slot.word);
-  if (!nxmem_same_generation(word, handle) || nxmem_word_state(word) != NXMEM_SLOT_QUARANTINED) return;
+  nx_side *side = nx_side_of(made->id);
+  const nxmem_axes answered = k->answered;
+  nx_charge_withdraw(k, side);
+  if (nx_bound_withdraw(made, NULL) == NXMEM_OK) return;
+  const uint64_t word = atomic_load(&side->word);
+  if (!nxmem_same_generation(word, made->id) || nxmem_word_state(word) != NXMEM_SLOT_QUARANTINED) return;
   out->kept = 1;
-  out->keeping = r == NXMEM_ERR_QUARANTINED ? (nxmem_keeping)why.found : NXMEM_KEPT_DEVICE_LOST;
+  out->keeping = (nxmem_keeping)atomic_load_explicit(&side->keeping, memory_order_relaxed);
   out->behind = answered;
 }
 
@@ -141,139 +117,186 @@ static nxmem_result check_request(const nxmem_request *request, const void *out,
   return NXMEM_OK;
 }
 
-static NX_APART nxmem_result fail_and_roll_back(nxmem_result r, nx_charge *c, const nx_made *made,
-                                                nxmem_rollback *rollback) {
-  nxmem_rollback done;
-  roll_back(c, made, &done);
-  if (rollback != NULL) *rollback = done;
-  return r;
-}
-
 /* The loss has kept it and told the books. */
 static NX_APART nxmem_result lost_at_publish(nxmem_result r, const nxmem_axes *behind, nxmem_rollback *rollback) {
   if (rollback != NULL) *rollback = (nxmem_rollback){1, NXMEM_KEPT_DEVICE_LOST, *behind};
   return r;
 }
 
+/* The plugin answered otherwise than was reserved, and a limit refused the rest: holders are asked, with nothing locked and nobody inside. */
+static NX_APART nxmem_result commit_behind(nx_charging *k, uint64_t authority, const nxmem_bound *made,
+                                           nxmem_rollback *rollback, nxmem_error *error) {
+  nxmem_rollback done;
+  const nxmem_result r = commit(k, authority, 1, error);
+  if (r == NXMEM_OK) return nx_bound_publish(made, error);
+  roll_back(k, made, &done);
+  if (rollback != NULL) *rollback = done;
+  return r;
+}
+
+/* Reserved, with the binding in use; what is not granted at once is asked for without. */
+static NX_APART nxmem_result begin_again(nx_manager *m, nxmem_manager manager, const nxmem_request *request,
+                                         nx_charging *k, nx_binding **b, nxmem_error *error) {
+  nx_binding_unuse(*b);
+  nxmem_result r = reserve(m, manager, request, k, error);
+  if (r != NXMEM_OK) return r;
+  r = nx_binding_use(request->binding, b, error);
+  if (r != NXMEM_OK) nx_charge_cancel(k);
+  return r;
+}
+
+static inline nxmem_result begin(nx_manager *m, nxmem_manager manager, const nxmem_request *request, nx_charging *k,
+                                 nx_binding **b, nxmem_error *error) {
+  const nxmem_result r = nx_binding_use(request->binding, b, error);
+  if (r != NXMEM_OK) return r;
+  way to;
+  way_from(*b, nx_mechanism_of_binding(*b), &to);
+  if (to.authority != request->authority.id) {
+    nx_binding_unuse(*b);
+    return other_authority(error);
+  }
+  (void)nx_charge_reserve(m, manager.id, to.mechanism, to.authority, k);
+  return k->stage == NX_RESERVED ? NXMEM_OK : begin_again(m, manager, request, k, b, error);
+}
+
 NX_HOT nxmem_result nxmem_manager_allocate(nxmem_manager manager, const nxmem_request *request, nxmem_bound *out,
                                            uint64_t *charge_out, nxmem_rollback *rollback, nxmem_error *error) {
   nxmem_result r = check_request(request, out, error);
   if (r != NXMEM_OK) return r;
-  if (rollback != NULL) *rollback = (nxmem_rollback){0, NXMEM_KEPT_NOT, {0, 0, 0}};
-  nx_charge *c = NULL;
-  nx_made made;
-  r = reserve(manager, request, &c, error);
+  if (rollback != NULL) *rollback = nothing_behind;
+  nx_manager *m = nx_manager_at(manager.id);
+  if (m == NULL || nx_is_forked()) return nx_manager_unknown(error);
+  nx_binding *b = NULL;
+  nx_charging k = {.at_once = 1, .held = request->reserve};
+  r = begin(m, manager, request, &k, &b, error);
   if (r != NXMEM_OK) return r;
-  const uint64_t charge = nx_slot_handle(&c->slot);
-  r = allocate(c, request, &made, error);
-  if (r == NXMEM_OK) r = commit(c, request->authority.id, 1, error);
-  if (r != NXMEM_OK) return fail_and_roll_back(r, c, &made, rollback);
-  const nxmem_axes answered = c->answered; /* once it is published, the charge is whoever's releases it */
-  r = nx_bound_publish(&made, error);
-  if (r != NXMEM_OK) return lost_at_publish(r, &answered, rollback);
-  *out = made.bound;
-  if (charge_out != NULL) *charge_out = charge;
+  nxmem_bound made = {.binding = request->binding, .bytes = request->bytes, .align = request->align};
+  r = nx_bound_make(b, &k, &made, request->options, error);
+  if (r != NXMEM_OK) {
+    nx_binding_unuse(b);
+    nx_charge_cancel(&k);
+    return r;
+  }
+  if (k.stage == NX_PUBLISHED) /* it is whoever's releases it */
+    r = nx_bound_look_again(b, &made, error);
+  else
+    r = commit_behind(&k, request->authority.id, &made, rollback, error);
+  if (r != NXMEM_OK) return k.stage == NX_PUBLISHED ? lost_at_publish(r, &k.answered, rollback) : r;
+  *out = made;
+  if (charge_out != NULL) *charge_out = made.id;
   return NXMEM_OK;
 }
 
 /* ---- Step by step ------------------------------------------------------------------------------------------------ */
 
-static NX_APART nxmem_result out_of_order(const nx_charge *c, const char *verb, nxmem_error *error) {
+static NX_APART nxmem_result out_of_order(const nx_steps *t, const char *verb, nxmem_error *error) {
   static const char *const stages[] = {"", "reserved", "allocated", "committed", "published"};
-  return nx_fail(error, NXMEM_ERR_BUSY, "%s: the transaction is %s", verb, stages[c->stage]);
+  return nx_fail(error, NXMEM_ERR_BUSY, "%s: the transaction is %s", verb, stages[t->charging.stage]);
 }
 
-/* The transaction is this call's alone until leave(). */
-static nxmem_result enter(nxmem_transaction transaction, nx_charge **out, nxmem_error *error) {
-  nx_charge *c = nx_charge_at(transaction.id);
+/* The transaction is this call's alone until leave() or end(). */
+static nxmem_result enter(nxmem_transaction transaction, nx_steps **out, nxmem_error *error) {
+  nx_steps *t = (nx_steps *)(void *)nx_table_find(&nx_transactions, transaction.id);
   if (nx_is_forked()) return nx_manager_unknown(error);
-  if (c == NULL) return nx_fail(error, NXMEM_ERR_STALE_HANDLE, "the handle names no open transaction");
-  if (nx_slot_move(&c->slot, transaction.id, NXMEM_SLOT_ALLOCATING, NXMEM_SLOT_RELEASING)) {
-    *out = c;
+  if (t == NULL) return nx_fail(error, NXMEM_ERR_STALE_HANDLE, "the handle names no open transaction");
+  if (nx_slot_move(&t->slot, transaction.id, NXMEM_SLOT_ALLOCATING, NXMEM_SLOT_RELEASING)) {
+    *out = t;
     return NXMEM_OK;
   }
-  const uint64_t word = atomic_load(&c->slot.word);
+  const uint64_t word = atomic_load(&t->slot.word);
   if (nxmem_same_generation(word, transaction.id) && nxmem_word_state(word) == NXMEM_SLOT_RELEASING)
     return nx_fail(error, NXMEM_ERR_BUSY, "another thread is in the transaction");
   return nx_fail(error, NXMEM_ERR_STALE_HANDLE, "the handle names no open transaction");
 }
 
-static void leave(nx_charge *c) { nx_slot_set(&c->slot, NXMEM_SLOT_ALLOCATING); }
+static void leave(nx_steps *t) { nx_slot_set(&t->slot, NXMEM_SLOT_ALLOCATING); }
+static void end(nx_steps *t) { nx_table_give(&nx_transactions, &t->slot); }
 
 nxmem_result nxmem_transaction_reserve(nxmem_manager manager, const nxmem_request *request, nxmem_transaction *out,
                                        nxmem_error *error) {
   nxmem_result r = check_request(request, out, error);
   if (r != NXMEM_OK) return r;
-  nx_steps *steps = malloc(sizeof *steps);
-  if (steps == NULL) return nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "reserve: no memory");
-  nx_charge *c = NULL;
-  r = reserve(manager, request, &c, error);
+  nx_manager *m = nx_manager_at(manager.id);
+  if (m == NULL || nx_is_forked()) return nx_manager_unknown(error);
+  nx_steps *t = (nx_steps *)(void *)nx_table_take(&nx_transactions);
+  if (t == NULL) return nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "reserve: no memory");
+  t->request = *request;
+  t->charging = (nx_charging){.held = request->reserve};
+  r = reserve(m, manager, request, &t->charging, error);
   if (r != NXMEM_OK) {
-    free(steps);
+    end(t);
     return r;
   }
-  steps->request = *request;
-  c->steps = steps;
-  out->id = nx_slot_handle(&c->slot);
-  leave(c);
+  out->id = nx_slot_handle(&t->slot);
+  leave(t);
   return NXMEM_OK;
 }
 
-nxmem_result nxmem_transaction_allocate(nxmem_transaction transaction, nxmem_error *error) {
-  nx_charge *c = NULL;
-  nxmem_result r = enter(transaction, &c, error);
+static nxmem_result allocate(nx_steps *t, nxmem_error *error) {
+  const nxmem_request *request = &t->request;
+  nx_binding *b = NULL;
+  nxmem_result r = nx_binding_use(request->binding, &b, error);
   if (r != NXMEM_OK) return r;
-  if (c->stage != NX_RESERVED)
-    r = out_of_order(c, "allocate", error);
+  t->made = (nxmem_bound){.binding = request->binding, .bytes = request->bytes, .align = request->align};
+  r = nx_bound_make(b, &t->charging, &t->made, request->options, error);
+  if (r != NXMEM_OK) nx_binding_unuse(b);
+  return r;
+}
+
+nxmem_result nxmem_transaction_allocate(nxmem_transaction transaction, nxmem_error *error) {
+  nx_steps *t = NULL;
+  nxmem_result r = enter(transaction, &t, error);
+  if (r != NXMEM_OK) return r;
+  if (t->charging.stage != NX_RESERVED)
+    r = out_of_order(t, "allocate", error);
   else
-    r = allocate(c, &c->steps->request, &c->steps->made, error);
-  leave(c);
+    r = allocate(t, error);
+  leave(t);
   return r;
 }
 
 nxmem_result nxmem_transaction_commit(nxmem_transaction transaction, nxmem_error *error) {
-  nx_charge *c = NULL;
-  nxmem_result r = enter(transaction, &c, error);
+  nx_steps *t = NULL;
+  nxmem_result r = enter(transaction, &t, error);
   if (r != NXMEM_OK) return r;
-  if (c->stage != NX_ALLOCATED)
-    r = out_of_order(c, "commit", error);
+  if (t->charging.stage != NX_ALLOCATED)
+    r = out_of_order(t, "commit", error);
   else
-    r = commit(c, c->steps->request.authority.id, 0, error);
-  leave(c);
+    r = commit(&t->charging, t->request.authority.id, 0, error);
+  leave(t);
   return r;
 }
 
 nxmem_result nxmem_transaction_publish(nxmem_transaction transaction, nxmem_bound *out, uint64_t *charge_out,
                                        nxmem_error *error) {
-  nx_charge *c = NULL;
+  nx_steps *t = NULL;
   if (out == NULL) return nx_fail(error, NXMEM_ERR_INVALID_ARGUMENT, "publish: out is NULL");
-  nxmem_result r = enter(transaction, &c, error);
+  nxmem_result r = enter(transaction, &t, error);
   if (r != NXMEM_OK) return r;
-  if (c->stage != NX_COMMITTED) {
-    r = out_of_order(c, "publish", error);
-    leave(c);
+  if (t->charging.stage != NX_COMMITTED) {
+    r = out_of_order(t, "publish", error);
+    leave(t);
     return r;
   }
-  const nx_made made = c->steps->made;
-  free(c->steps);
-  c->steps = NULL;
-  nx_charge_publish(c);
+  const nxmem_bound made = t->made;
+  nx_charge_publish(&t->charging);
+  end(t);
   r = nx_bound_publish(&made, error);
   if (r != NXMEM_OK) return r;
-  *out = made.bound;
-  if (charge_out != NULL) *charge_out = transaction.id;
+  *out = made;
+  if (charge_out != NULL) *charge_out = made.id;
   return NXMEM_OK;
 }
 
 nxmem_result nxmem_transaction_rollback(nxmem_transaction transaction, nxmem_rollback *out, nxmem_error *error) {
-  nx_charge *c = NULL;
-  const nxmem_result r = enter(transaction, &c, error);
+  nx_steps *t = NULL;
+  const nxmem_result r = enter(transaction, &t, error);
   if (r != NXMEM_OK) return r;
   nxmem_rollback done;
-  const nx_made made = c->steps->made;
-  free(c->steps);
-  c->steps = NULL;
-  roll_back(c, &made, &done);
+  nx_charging charging = t->charging;
+  const nxmem_bound made = t->made;
+  end(t);
+  roll_back(&charging, &made, &done);
   if (out != NULL) *out = done;
   return NXMEM_OK;
 }

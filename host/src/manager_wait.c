@@ -31,9 +31,10 @@ void nx_wake_waiters(void) {
   pthread_mutex_unlock(&wait_lock);
 }
 
-static int is_open(nx_charge *c, uint64_t charge) {
-  const uint64_t word = atomic_load(&c->slot.word);
-  return nxmem_same_generation(word, charge) && nxmem_word_state(word) != NXMEM_SLOT_QUARANTINED;
+static int is_open(nx_side *side, uint64_t charge) {
+  const uint64_t word = atomic_load(&side->word);
+  if (!nxmem_same_generation(word, charge)) return 0;
+  return nxmem_word_state(word) != NXMEM_SLOT_QUARANTINED && nxmem_word_state(word) != NXMEM_SLOT_FREE;
 }
 
 static struct timespec in_ms(uint32_t ms) {
@@ -48,12 +49,12 @@ static struct timespec in_ms(uint32_t ms) {
   return at;
 }
 
-static void wait_until(nx_charge *c, uint64_t charge, uint32_t timeout_ms) {
+static void wait_until(nx_side *side, uint64_t charge, uint32_t timeout_ms) {
   const struct timespec until = in_ms(timeout_ms);
   (void)pthread_once(&once, make_condition);
   pthread_mutex_lock(&wait_lock);
   int gone = 0;
-  while (is_open(c, charge) && gone != ETIMEDOUT) gone = pthread_cond_timedwait(&ended, &wait_lock, &until);
+  while (is_open(side, charge) && gone != ETIMEDOUT) gone = pthread_cond_timedwait(&ended, &wait_lock, &until);
   pthread_mutex_unlock(&wait_lock);
 }
 
@@ -69,30 +70,31 @@ static int count_waiters(nxmem_manager manager, uint32_t by, nxmem_error *error)
 }
 
 /* Ended, or never begun: generations are issued upwards. */
-static int was_issued(nx_charge *c, uint64_t charge) {
-  const uint64_t word = atomic_load(&c->slot.word);
-  if (nxmem_same_generation(word, charge)) return nxmem_word_state(word) != NXMEM_SLOT_FREE;
+static int was_issued(nx_side *side, uint64_t charge) {
+  const uint64_t word = atomic_load(&side->word);
+  if (nxmem_same_generation(word, charge)) return atomic_load_explicit(&side->account, memory_order_relaxed) != NULL;
   return nxmem_handle_generation(charge) < nxmem_word_generation(word);
 }
 
 /* Only its own manager's settlements wake who waits for it. What has ended meanwhile is nobody's. */
-static int is_anothers(nx_charge *c, uint64_t charge, nxmem_manager manager) {
-  const uint64_t owner = atomic_load_explicit(&c->manager, memory_order_relaxed);
-  return owner != manager.id && nxmem_same_generation(atomic_load(&c->slot.word), charge);
+static int is_anothers(nx_side *side, uint64_t charge, nxmem_manager manager) {
+  nx_account *account = atomic_load_explicit(&side->account, memory_order_relaxed);
+  const uint64_t owner = account == NULL ? manager.id : atomic_load_explicit(&account->owner, memory_order_relaxed);
+  return owner != manager.id && is_open(side, charge);
 }
 
 nxmem_result nxmem_manager_wait(nxmem_manager manager, uint64_t charge, uint32_t timeout_ms, nxmem_error *error) {
-  nx_charge *c = nx_charge_at(charge);
+  nx_side *side = nx_side_of(charge);
   if (nx_is_forked()) return nx_manager_unknown(error);
-  if (c == NULL || !was_issued(c, charge))
+  if (side == NULL || !was_issued(side, charge))
     return nx_fail(error, NXMEM_ERR_STALE_HANDLE, "wait: the handle names no charge");
-  if (is_anothers(c, charge, manager))
+  if (is_anothers(side, charge, manager))
     return nx_fail(error, NXMEM_ERR_WRONG_OWNER, "wait: found a charge of another manager");
   if (!count_waiters(manager, 1u, error)) return NXMEM_ERR_STALE_HANDLE;
-  if (is_open(c, charge) && timeout_ms != 0) wait_until(c, charge, timeout_ms);
+  if (is_open(side, charge) && timeout_ms != 0) wait_until(side, charge, timeout_ms);
   (void)count_waiters(manager, UINT32_MAX, NULL);
-  const uint64_t word = atomic_load(&c->slot.word);
-  if (!nxmem_same_generation(word, charge)) return NXMEM_OK;
+  const uint64_t word = atomic_load(&side->word);
+  if (!nxmem_same_generation(word, charge) || nxmem_word_state(word) == NXMEM_SLOT_FREE) return NXMEM_OK;
   if (nxmem_word_state(word) == NXMEM_SLOT_QUARANTINED)
     return nx_fail(error, NXMEM_ERR_QUARANTINED, "wait: the allocation is kept");
   return nx_fail(error, NXMEM_ERR_TIMED_OUT, "wait: the release has not settled yet");

@@ -127,10 +127,13 @@ void nx_select_drop(nx_place *place, uint64_t mechanism);
  */
 typedef struct nx_side {
   _Atomic uint64_t word;
-  _Atomic uint64_t binding; /* handle */
-  _Atomic uint64_t charge;  /* a manager's; 0: none */
+  _Atomic uint64_t binding;             /* handle */
+  _Atomic(struct nx_account *) account; /* of the manager that charges it (manager.h); NULL: none does */
+  _Atomic uint64_t charged, physical;   /* what the account has for it */
+  _Atomic uint64_t mapped;              /* changed by whoever has the record pinned */
   _Atomic uint32_t keeping; /* nxmem_keeping; NXMEM_KEPT_QUEUE_REFUSED already while a queue has handed it back */
   _Atomic uint32_t plugin_status;
+  _Atomic uint32_t withdrawn; /* 1: its transaction was rolled back */
 } nx_side;
 
 /* NULL: no memory (made where there is none), or nothing was ever bound near it (looked up). */
@@ -189,36 +192,30 @@ int nx_lost_bury(uint64_t allocator);
  * A transaction is: reserve (the manager's), nx_bound_make, commit (the manager's, by what was really taken), nx_bound_publish; on a failure after nx_bound_make,
  * nx_bound_withdraw. Between make and publish nobody else can release it; a loss in between makes publish fail.
  */
-typedef struct nx_made {
-  nxmem_bound bound;
-  uint64_t owned;  /* bytes that the plugin says it took, judged */
-  uint64_t mapped; /* bytes that it says are mapped, judged */
-} nx_made;
+typedef struct nx_charging nx_charging; /* manager.h */
 
-/* charge  The manager's own number for it, not 0; handed back by nx_settled. [runs plugin code] */
-nxmem_result nx_bound_make(nxmem_binding binding, uint64_t bytes, uint64_t align, const nxmem_allocate_options *options,
-                           uint64_t charge, nx_made *out, nxmem_error *error);
+/* Of a binding that the caller uses (nx_binding_use); on NXMEM_OK the use is the allocation's. [runs plugin code] */
+nxmem_result nx_bound_make(nx_binding *binding, nx_charging *charging, nxmem_bound *bound,
+                           const nxmem_allocate_options *options, nxmem_error *error);
 
-/* NXMEM_OK; or DEVICE_LOST, TERMINATED: it is kept, and nx_settled has been called. */
-nxmem_result nx_bound_publish(const nx_made *made, nxmem_error *error);
+/* What the plugin has made, as noted beside it: the state to show it in. LIVE: committed and published at once. */
+nxmem_slot_state nx_charging_made(nx_charging *charging, nx_side *side, uint64_t owned, uint64_t mapped);
 
-/* Through the owning release. NXMEM_OK: given back. NXMEM_ERR_QUARANTINED (found is why), DEVICE_LOST, TERMINATED: kept. nx_settled has been called. [runs plugin code] */
-nxmem_result nx_bound_withdraw(const nx_made *made, nxmem_error *error);
+/* Was it lost while the plugin was asked? Then it is kept, and why; called behind its publication. */
+nxmem_result nx_bound_look_again(nx_binding *binding, const nxmem_bound *bound, nxmem_error *error);
 
-/* The charge of a live allocation; 0: none, or not live. */
-uint64_t nx_bound_charge(const nxmem_bound *bound);
+/* NXMEM_OK; or DEVICE_LOST, TERMINATED: it is kept, and the books have been told. */
+nxmem_result nx_bound_publish(const nxmem_bound *bound, nxmem_error *error);
 
-typedef enum nx_end {
-  NX_END_GIVEN_BACK, /* refund it */
-  NX_END_KEPT,       /* quarantined: it stays charged */
-  NX_END_FORGOTTEN   /* was kept; its mechanism is terminated and removed: refund it */
-} nx_end;
+/* Through the owning release. NXMEM_OK: given back. NXMEM_ERR_QUARANTINED (found is why), DEVICE_LOST, TERMINATED: kept. The books have been told. [runs plugin code] */
+nxmem_result nx_bound_withdraw(const nxmem_bound *bound, nxmem_error *error);
 
 /*
- * Told once for each charged allocation that ends: GIVEN_BACK, or KEPT and perhaps later FORGOTTEN. No lock is held. It may use the registry, but the
- * allocation is gone.
+ * Its end, once: refunded or kept; of what was kept, when its mechanism is terminated and removed, forgotten. The record is the caller's and as it was; the word
+ * beside it is shown here: FREE, QUARANTINED, FREE. No lock is held.
  */
-typedef void (*nx_settled_fn)(uint64_t charge, nx_end end, nxmem_keeping keeping);
-extern _Atomic(nx_settled_fn) nx_settled; /* NULL until a manager sets it */
+void nx_charge_refund(struct nx_account *account, nx_side *side, uint64_t id);
+void nx_charge_keep(struct nx_account *account, nx_side *side, uint64_t id);
+void nx_charge_forget(struct nx_account *account, nx_side *side, uint64_t id);
 
 #endif /* NX_REGISTRY_H */

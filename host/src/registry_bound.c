@@ -77,11 +77,19 @@ static NX_APART nxmem_result without_side(nx_allocator *a, uint64_t id, nxmem_er
   return nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "allocate: no memory to note the binding");
 }
 
-static void note(nx_side *side, const nxmem_bound *bound, uint64_t charge, nxmem_slot_state state) {
+/* What a manager charges for it is noted before it is LIVE. */
+static void note(nx_side *side, const nxmem_bound *bound, nx_charging *charging) {
+  nxmem_slot_state state = NXMEM_SLOT_LIVE;
   atomic_store_explicit(&side->binding, bound->binding.id, memory_order_relaxed);
-  atomic_store_explicit(&side->charge, charge, memory_order_relaxed);
+  atomic_store_explicit(&side->withdrawn, 0u, memory_order_relaxed);
   atomic_store_explicit(&side->keeping, NXMEM_KEPT_NOT, memory_order_relaxed);
   atomic_store_explicit(&side->plugin_status, NXMEM_STATUS_OK, memory_order_relaxed);
+  if (charging == NULL) {
+    atomic_store_explicit(&side->account, NULL, memory_order_relaxed);
+  } else {
+    nx_allocation *record = nx_allocation_of(bound->id);
+    state = nx_charging_made(charging, side, nx_books_owned_of(record), nx_books_mapped_of(record));
+  }
   const uint64_t word = nxmem_word_make(nxmem_handle_generation(bound->id), 0u, (uint32_t)state);
   atomic_store_explicit(&side->word, word, memory_order_release);
 }
@@ -91,8 +99,7 @@ typedef struct making {
   nx_mechanism *mechanism;
   nxmem_allocator first; /* the mechanism's first part */
   const nxmem_allocate_options *options;
-  uint64_t charge;
-  nxmem_slot_state state;
+  nx_charging *charging; /* NULL: no manager's */
 } making;
 
 static nxmem_result make_inside(const making *k, nx_visit visit, nxmem_bound *bound, nxmem_error *error) {
@@ -109,20 +116,19 @@ static nxmem_result make_inside(const making *k, nx_visit visit, nxmem_bound *bo
   if (side == NULL) return without_side(nx_allocator_of(nx_record_owner(nx_allocation_of(made.id))), made.id, error);
   bound->id = made.id;
   bound->ptr = made.ptr;
-  note(side, bound, k->charge, k->state); /* N4 */
+  note(side, bound, k->charging); /* N4 */
   return NXMEM_OK;
 }
 
 /*
  * The binding is used: so its mechanism stays. On NXMEM_OK the use is the allocation's. Inside until all is noted: a loss is confirmed when nobody is.
  */
-static nxmem_result make(nx_binding *b, nxmem_bound *bound, const nxmem_allocate_options *options, uint64_t charge,
-                         nxmem_slot_state state, nxmem_error *error) {
+static nxmem_result make(nx_binding *b, nxmem_bound *bound, const nxmem_allocate_options *options,
+                         nx_charging *charging, nxmem_error *error) {
   const making k = {.mechanism = nx_mechanism_of_binding(b),
                     .first = {atomic_load_explicit(&b->allocator, memory_order_relaxed)},
                     .options = options,
-                    .charge = charge,
-                    .state = state};
+                    .charging = charging};
   nxmem_result r = nx_allocate_check(bound->bytes, bound->align, error);
   if (r != NXMEM_OK) return r;
   nx_visit visit;
@@ -152,7 +158,7 @@ NX_HOT nxmem_result nxmem_bound_allocate(nxmem_binding binding, uint64_t bytes, 
   if (r != NXMEM_OK) return r;
   nxmem_bound bound = {.binding = binding, .bytes = bytes, .align = align};
   nx_mechanism *m = nx_mechanism_of_binding(b);
-  r = make(b, &bound, options, 0, NXMEM_SLOT_LIVE, error);
+  r = make(b, &bound, options, NULL, error);
   if (r != NXMEM_OK) {
     nx_binding_unuse(b);
     return r;
@@ -165,41 +171,29 @@ NX_HOT nxmem_result nxmem_bound_allocate(nxmem_binding binding, uint64_t bytes, 
 
 /* ---- For a manager ----------------------------------------------------------------------------------------------- */
 
-nxmem_result nx_bound_make(nxmem_binding binding, uint64_t bytes, uint64_t align, const nxmem_allocate_options *options,
-                           uint64_t charge, nx_made *out, nxmem_error *error) {
-  nx_binding *b = NULL;
-  nxmem_result r = nx_binding_use(binding, &b, error);
-  if (r != NXMEM_OK) return r;
-  nxmem_bound bound = {.binding = binding, .bytes = bytes, .align = align};
-  r = make(b, &bound, options, charge, NXMEM_SLOT_ALLOCATING, error);
-  if (r != NXMEM_OK) {
-    nx_binding_unuse(b);
-    return r;
-  }
-  nx_allocation *record = nx_allocation_of(bound.id);
-  *out = (nx_made){.bound = bound, .owned = nx_books_owned_of(record), .mapped = nx_books_mapped_of(record)};
-  return NXMEM_OK;
+nxmem_result nx_bound_make(nx_binding *b, nx_charging *charging, nxmem_bound *bound,
+                           const nxmem_allocate_options *options, nxmem_error *error) {
+  return make(b, bound, options, charging, error);
 }
 
-static void publish(const nx_made *made) {
-  const uint64_t live = nxmem_word_make(nxmem_handle_generation(made->bound.id), 0u, NXMEM_SLOT_LIVE);
-  atomic_store(&nx_side_of(made->bound.id)->word, live);
-}
-
-nxmem_result nx_bound_publish(const nx_made *made, nxmem_error *error) {
-  nx_mechanism *m = nx_mechanism_of_binding(nx_binding_at(made->bound.binding.id)); /* the allocation's use pins both */
-  publish(made);
+nxmem_result nx_bound_look_again(nx_binding *b, const nxmem_bound *bound, nxmem_error *error) {
+  nx_mechanism *m = nx_mechanism_of_binding(b);
   NX_STEP("publish: shown");
-  return is_lost(m) ? keep_lost(m, &made->bound, error) : NXMEM_OK;
+  return is_lost(m) ? keep_lost(m, bound, error) : NXMEM_OK;
 }
 
-nxmem_result nx_bound_withdraw(const nx_made *made, nxmem_error *error) {
-  publish(made);
-  return nxmem_bound_release(&made->bound, error);
+static void publish(const nxmem_bound *bound) {
+  const uint64_t live = nxmem_word_make(nxmem_handle_generation(bound->id), 0u, NXMEM_SLOT_LIVE);
+  atomic_store(&nx_side_of(bound->id)->word, live);
 }
 
-uint64_t nx_bound_charge(const nxmem_bound *bound) {
-  nx_side *side = nx_side_of(bound->id);
-  if (side == NULL || !nxmem_is_claimable(atomic_load(&side->word), bound->id)) return 0;
-  return atomic_load_explicit(&side->charge, memory_order_relaxed);
+/* The allocation's use pins its binding. */
+nxmem_result nx_bound_publish(const nxmem_bound *bound, nxmem_error *error) {
+  publish(bound);
+  return nx_bound_look_again(nx_binding_at(bound->binding.id), bound, error);
+}
+
+nxmem_result nx_bound_withdraw(const nxmem_bound *bound, nxmem_error *error) {
+  publish(bound);
+  return nxmem_bound_release(bound, error);
 }

@@ -33,12 +33,11 @@ uint64_t nx_lost_shut(uint64_t allocator) {
 
 static void tell_manager(nx_allocation *record) {
   const uint64_t id = nx_slot_handle(&record->slot);
-  const nx_side *side = nx_side_of(id);
-  const nx_settled_fn settled = atomic_load(&nx_settled);
-  if (side == NULL || settled == NULL || !nxmem_same_generation(atomic_load(&side->word), id)) return;
-  const uint64_t charge = atomic_load_explicit(&side->charge, memory_order_relaxed);
-  if (charge != 0)
-    settled(charge, NX_END_FORGOTTEN, (nxmem_keeping)atomic_load_explicit(&side->keeping, memory_order_relaxed));
+  nx_side *side = nx_side_of(id);
+  const uint64_t word = side == NULL ? 0u : atomic_load(&side->word);
+  if (!nxmem_same_generation(word, id) || nxmem_word_state(word) != NXMEM_SLOT_QUARANTINED) return;
+  struct nx_account *account = atomic_load_explicit(&side->account, memory_order_relaxed);
+  if (account != NULL) nx_charge_forget(account, side, id);
 }
 
 /* Its address is nobody's any more. The link is read before the record goes (release.c, keep_record). */

@@ -14,8 +14,6 @@
 #include "registry_members.h"
 #include "registry_prepared.h"
 
-_Atomic(nx_settled_fn) nx_settled;
-
 /* ---- Claiming ---------------------------------------------------------------------------------------------------- */
 
 static nxmem_result unknown(const char *verb, nxmem_error *error) {
@@ -86,15 +84,17 @@ static void show(nx_side *side, uint64_t id, nxmem_slot_state state) {
  * with it what stands beside it, may be another's.
  */
 static void settle(nx_owned *o, nxmem_keeping keeping, nx_release_answer *answer) {
-  const uint64_t charge = atomic_load_explicit(&o->side->charge, memory_order_relaxed);
+  struct nx_account *account = atomic_load_explicit(&o->side->account, memory_order_relaxed);
   atomic_store_explicit(&o->side->keeping, (uint32_t)keeping, memory_order_relaxed);
   atomic_store_explicit(&o->side->plugin_status, answer->status.code, memory_order_relaxed);
-  show(o->side, o->claimed.id, keeping == NXMEM_KEPT_NOT ? NXMEM_SLOT_FREE : NXMEM_SLOT_QUARANTINED);
+  if (account == NULL)
+    show(o->side, o->claimed.id, keeping == NXMEM_KEPT_NOT ? NXMEM_SLOT_FREE : NXMEM_SLOT_QUARANTINED);
+  else if (keeping == NXMEM_KEPT_NOT)
+    nx_charge_refund(account, o->side, o->claimed.id);
+  else
+    nx_charge_keep(account, o->side, o->claimed.id);
   answer->fate = keeping == NXMEM_KEPT_NOT ? NXMEM_FATE_GONE : NXMEM_FATE_QUARANTINED;
   nx_release_settle(o->allocator, o->claimed.record, answer);
-  const nx_settled_fn settled = atomic_load(&nx_settled);
-  if (charge != 0 && settled != NULL)
-    settled(charge, keeping == NXMEM_KEPT_NOT ? NX_END_GIVEN_BACK : NX_END_KEPT, keeping);
   nx_binding_unuse(o->binding);
 }
 
