@@ -121,7 +121,7 @@ void nx_select_drop(nx_place *place, uint64_t mechanism);
 /* ---- Beside an allocation ---------------------------------------------------------------------------------------- */
 
 /*
- * What the registry knows of the allocation of one record. Word: generation of the record, and a state: ALLOCATING: made, not published; LIVE; QUEUED: prepared; RELEASING:
+ * What the registry knows of the allocation of one record. Word: generation of the record, and a state: ALLOCATING: made, not published; LIVE; QUEUED: prepared (users 1: a queue has handed it back); RELEASING:
  * being executed; QUARANTINED; FREE. Written by the thread that made the allocation until it is LIVE, then by the one that claimed the record. The claim
  * of the record (record.h) is what happens exactly once.
  */
@@ -131,7 +131,7 @@ typedef struct nx_side {
   _Atomic(struct nx_account *) account; /* of the manager that charges it (manager.h); NULL: none does */
   _Atomic uint64_t charged, physical;   /* what the account has for it */
   _Atomic uint64_t mapped;              /* changed by whoever has the record pinned */
-  _Atomic uint32_t keeping; /* nxmem_keeping; NXMEM_KEPT_QUEUE_REFUSED already while a queue has handed it back */
+  _Atomic uint32_t keeping; /* nxmem_keeping, from its end on */
   _Atomic uint32_t plugin_status;
   _Atomic uint32_t withdrawn; /* 1: its transaction was rolled back */
 } nx_side;

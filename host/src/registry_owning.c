@@ -202,13 +202,31 @@ nxmem_result nxmem_bound_prepare(const nxmem_bound *bound, nxmem_prepared *out, 
   return NXMEM_OK;
 }
 
+/* In the users' place of a QUEUED word: a queue has handed it back. */
+enum { REFUSED = 1 };
+
 /* From one state to another, once. The record is claimed; what it says does not change. */
-int nx_prepared_move(uint64_t id, nxmem_slot_state from, nxmem_slot_state to) {
+nx_prepared_moved nx_prepared_move(uint64_t id, nxmem_slot_state from, nxmem_slot_state to) {
   nx_side *side = nx_side_of(id);
-  if (side == NULL || nx_is_forked()) return 0;
-  uint64_t word = nxmem_word_make(nxmem_handle_generation(id), 0u, (uint32_t)from);
-  const uint64_t moved = nxmem_word_make(nxmem_handle_generation(id), 0u, (uint32_t)to);
-  return atomic_compare_exchange_strong(&side->word, &word, moved);
+  if (side == NULL || nx_is_forked()) return NX_NOT_MOVED;
+  const uint32_t generation = nxmem_handle_generation(id);
+  const uint64_t moved = nxmem_word_make(generation, 0u, (uint32_t)to);
+  uint64_t word = nxmem_word_make(generation, 0u, (uint32_t)from);
+  if (atomic_compare_exchange_strong(&side->word, &word, moved)) return NX_MOVED;
+  /* Refused before, or just now: it is not made unrefused again while it is QUEUED. */
+  word = nxmem_word_make(generation, REFUSED, (uint32_t)from);
+  return atomic_compare_exchange_strong(&side->word, &word, moved) ? NX_MOVED_REFUSED : NX_NOT_MOVED;
+}
+
+/* Of whatever its holder does meanwhile one comes first: it is refused, or it was his to give up or to execute. */
+int nx_prepared_refused(uint64_t id) {
+  nx_side *side = nx_side_of(id);
+  if (side == NULL) return 0;
+  const uint32_t generation = nxmem_handle_generation(id);
+  const uint64_t refused = nxmem_word_make(generation, REFUSED, NXMEM_SLOT_QUEUED);
+  uint64_t word = nxmem_word_make(generation, 0u, NXMEM_SLOT_QUEUED);
+  NX_STEP("queue: refused");
+  return atomic_compare_exchange_strong(&side->word, &word, refused) || word == refused;
 }
 
 /* Whoever moved it to RELEASING has it. Its pins hold all of it. */
@@ -236,11 +254,11 @@ nxmem_result nx_prepared_execute(uint64_t id, nxmem_slot_state from, nxmem_error
 }
 
 nxmem_result nx_prepared_keep(uint64_t id, nxmem_slot_state from, nxmem_keeping why, nxmem_error *error) {
-  if (!nx_prepared_move(id, from, NXMEM_SLOT_RELEASING)) return unknown("abandon release", error); /* A1 */
+  const nx_prepared_moved moved = nx_prepared_move(id, from, NXMEM_SLOT_RELEASING); /* A1 */
+  if (moved == NX_NOT_MOVED) return unknown("abandon release", error);
   nx_owned owned = own_prepared(id);
   nx_mechanism *m = owned.mechanism;
-  const int refused = atomic_load_explicit(&owned.side->keeping, memory_order_relaxed) == NXMEM_KEPT_QUEUE_REFUSED;
-  (void)nx_owned_keep(&owned, why == NXMEM_KEPT_ABANDONED && refused ? NXMEM_KEPT_QUEUE_REFUSED : why); /* A2 */
+  (void)nx_owned_keep(&owned, moved == NX_MOVED_REFUSED ? NXMEM_KEPT_QUEUE_REFUSED : why); /* A2 */
   atomic_fetch_sub(&m->prepared, 1u);
   return NXMEM_OK;
 }

@@ -74,16 +74,6 @@ static nxmem_result push_locked(release_queue *q, uint64_t id, uint64_t *found, 
   return NXMEM_OK;
 }
 
-/* Remembered, for the case that its holder gives it up; another queue that takes it, or an execution, makes it forgotten. */
-static int mark_refused(uint64_t id) {
-  nx_side *side = nx_side_of(id);
-  if (side == NULL) return 0;
-  const uint64_t prepared = nxmem_word_make(nxmem_handle_generation(id), 0u, NXMEM_SLOT_QUEUED);
-  if (atomic_load(&side->word) != prepared) return 0;
-  atomic_store_explicit(&side->keeping, NXMEM_KEPT_QUEUE_REFUSED, memory_order_relaxed);
-  return 1;
-}
-
 static nxmem_result refuse(uint64_t found, uint64_t needed, nxmem_error *error) {
   if (needed == 0)
     (void)nx_fail(error, NXMEM_ERR_QUEUE_REFUSED, "queue release: the queue is closing");
@@ -106,7 +96,8 @@ nxmem_result nxmem_release_queue_push(nxmem_release_queue queue, nxmem_prepared 
   r = push_locked(q, prepared.id, &found, &needed);
   pthread_mutex_unlock(&q->lock);
   leave(q);
-  if (r == NXMEM_ERR_QUEUE_REFUSED && mark_refused(prepared.id)) return refuse(found, needed, error);
+  /* Remembered, for the case that its holder gives it up; another queue that takes it, or an execution, makes it forgotten. */
+  if (r == NXMEM_ERR_QUEUE_REFUSED && nx_prepared_refused(prepared.id)) return refuse(found, needed, error);
   if (r == NXMEM_OK) return r;
   return nx_fail(error, NXMEM_ERR_UNKNOWN_ALLOCATION, "queue release: no prepared release");
 }

@@ -212,6 +212,78 @@ static void test_release_beside_loss(void **state) {
   assert_lost_one(&h, NXMEM_KEPT_DEVICE_LOST);
 }
 
+/* ---- Refused by queues ------------------------------------------------------------------------------------------- */
+
+static void push_it(nx_actor *a) { a->result = nxmem_release_queue_push(a->queue, a->prepared, &a->error); }
+
+/* One queue that is full and one that is closing, and a release that both are about to refuse. */
+typedef struct refusing {
+  hall h;
+  nxmem_bound other; /* what fills the one */
+  nx_actor full, closing;
+} refusing;
+
+static void set_refusing(refusing *r) {
+  *r = (refusing){.h = set_hall()};
+  r->other = nx_must_allocate_bound(r->h.binding, 64);
+  MUST(nxmem_release_queue_create(play.registry, 1, &r->full.queue, &error));
+  MUST(nxmem_release_queue_create(play.registry, 1, &r->closing.queue, &error));
+  MUST(nxmem_release_queue_push(r->full.queue, nx_must_prepare(&r->other), &error));
+  MUST(nxmem_release_queue_close(r->closing.queue, &error));
+  r->full.prepared = r->closing.prepared = nx_must_prepare(&r->h.bound);
+  nx_actor_start(&r->full, push_it, "queue: refused");
+}
+
+static void strike_refusing(refusing *r, nxmem_keeping reason) {
+  nx_assert_kept(r->h.m, reason, &r->h.bound);
+  MUST(nxmem_release_queue_drain(r->full.queue, 1, NULL, &error));
+  MUST(nxmem_release_queue_destroy(r->full.queue, NULL, &error));
+  MUST(nxmem_release_queue_destroy(r->closing.queue, NULL, &error));
+  free(r->h.bound.ptr);
+  MUST(nxmem_binding_end(r->h.binding, 0, &error));
+  nx_must_bury(r->h.m);
+  nx_play_strike_lost(&play);
+}
+
+/* Two refuse at once: each says why it did. */
+static void test_two_refusals(void **state) {
+  (void)state;
+  refusing r;
+  set_refusing(&r);
+  nx_actor_start(&r.closing, push_it, "queue: refused");
+  assert_int_equal(nx_actor_end(&r.full), NXMEM_ERR_QUEUE_REFUSED);
+  assert_int_equal(nx_actor_end(&r.closing), NXMEM_ERR_QUEUE_REFUSED);
+  assert_int_equal(r.full.error.found, 1);
+  assert_int_equal(r.full.error.needed, 1);
+  assert_int_equal(r.closing.error.found, 0);
+  assert_int_equal(r.closing.error.needed, 0);
+  MUST(nxmem_prepared_abandon(r.full.prepared, &error));
+  strike_refusing(&r, NXMEM_KEPT_QUEUE_REFUSED);
+}
+
+/* Given up before the refusal came: that is why it is kept. */
+static void test_abandoned_before_refusal(void **state) {
+  (void)state;
+  refusing r;
+  set_refusing(&r);
+  MUST(nxmem_prepared_abandon(r.full.prepared, &error));
+  assert_int_equal(nx_actor_end(&r.full), NXMEM_ERR_UNKNOWN_ALLOCATION);
+  strike_refusing(&r, NXMEM_KEPT_ABANDONED);
+}
+
+/* Another queue has it by then, and is destroyed with it. */
+static void test_taken_before_refusal(void **state) {
+  (void)state;
+  refusing r;
+  set_refusing(&r);
+  nxmem_release_queue taking = {0};
+  MUST(nxmem_release_queue_create(play.registry, 1, &taking, &error));
+  MUST(nxmem_release_queue_push(taking, r.full.prepared, &error));
+  assert_int_equal(nx_actor_end(&r.full), NXMEM_ERR_UNKNOWN_ALLOCATION);
+  MUST(nxmem_release_queue_destroy(taking, NULL, &error));
+  strike_refusing(&r, NXMEM_KEPT_OWNER_DROPPED);
+}
+
 /* ---- Removal ----------------------------------------------------------------------------------------------------- */
 
 /* The pins outlive the allocator's own release, and go in their order. */
@@ -283,6 +355,9 @@ int main(void) {
   nx_suite_add(&suite, "loss: when an allocation is made", test_allocated_during, "allocate: noted");
   nx_suite_add(&suite, "loss: takes what a release has looked at", test_loss_beside_release, NULL);
   nx_suite_add(&suite, "loss: finds what a release has settled", test_release_beside_loss, NULL);
+  nx_suite_add(&suite, "queue: two refuse at once", test_two_refusals, NULL);
+  nx_suite_add(&suite, "queue: abandoned before the refusal", test_abandoned_before_refusal, NULL);
+  nx_suite_add(&suite, "queue: taken before the refusal", test_taken_before_refusal, NULL);
   nx_suite_add(&suite, "removal: allocator, authority, context", test_teardown_order, NULL);
   nx_suite_add(&suite, "removal: lost while it is removed", test_loss_of_what_is_removed, NULL);
   nx_suite_add(&suite, "drop: beside an allocation", test_allocated_beside_drop, NULL);
