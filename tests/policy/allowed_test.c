@@ -1,0 +1,323 @@
+/*
+ * allowed_test.c: the very bytes that a policy names, signed where it says so, in a process that is confined where it says so.
+ *
+ * Attackers played: files that are others than the policy means; forged, foreign and damaged signatures; threads that escaped confinement.
+ * Promise: each is refused, and nothing of it is loaded.
+ */
+#define _GNU_SOURCE
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "policytest.h"
+
+#define REST "\"max_owned_bytes\": \"unlimited\", \"max_mapped_bytes\": \"unlimited\", \"isolation\": \"none\""
+
+static nxmem_host host;
+static char hash[65];
+static const char *path;
+
+static int begin(void **state) {
+  (void)state;
+  host = pt_host();
+  path = pt_plugin("allowed", hash);
+  return 0;
+}
+
+/* ---- By path, hash and build id ---------------------------------------------------------------------------------- */
+
+static nxmem_policy *row_policy(const char *naming, const char *sha256) {
+  return pt_parsed(
+      nx_name("{\"version\": 1, \"plugins\": [{%s, \"sha256\": \"%s\", \"capabilities\": [\"allocator\"], " REST "}]}",
+              naming, sha256));
+}
+
+/* "" where the build makes none: the toolchain's own habit. */
+static const char *build_id(void) {
+  nxmem_policy *policy = pt_policy_of(path, hash, NULL);
+  nxmem_policy_report *report = NULL;
+  nxmem_plugin plugin = {0};
+  assert_int_equal(nxmem_policy_open(policy, host, path, &plugin, &report, NULL), NXMEM_OK);
+  const char *id = nx_name("%s", report->build_id);
+  pt_unload(plugin);
+  nxmem_policy_report_free(report);
+  nxmem_policy_free(policy);
+  return id;
+}
+
+static void try(const char *naming, const char *sha256, const char *part) {
+  nxmem_policy *policy = row_policy(naming, sha256);
+  if (part == NULL) {
+    nxmem_plugin plugin = pt_open(policy, host, path);
+    pt_assert_is(plugin, "allowed");
+    pt_unload(plugin);
+  } else {
+    pt_assert_refused(policy, host, path, NXMEM_ERR_NOT_ALLOWED, part);
+  }
+  nxmem_policy_free(policy);
+}
+
+static void test_naming(void **state) {
+  begin(state);
+  char other[65];
+  (void)pt_plugin("another", other);
+  const char *id = build_id();
+  assert_true(id[0] != '\0');
+  const char *wrong = nx_name("%c%s", id[0] == '0' ? '1' : '0', id + 1);
+  try(nx_name("\"path\": \"%s\"", path), hash, NULL);
+  try(nx_name("\"path\": \"%s\"", path), other, "needed ");
+  try("\"path\": \"/some/other.so\"", hash, "no row names it");
+  try(nx_name("\"build_id\": \"%s\"", id), hash, NULL);
+  try(nx_name("\"build_id\": \"%s\"", id), other, "no row names it");
+  try(nx_name("\"build_id\": \"%s\"", wrong), hash, "another build id");
+  try(nx_name("\"build_id\": \"%s\"", nx_name("%.*s", (int)strlen(id) - 2, id)), hash, "another build id");
+  try(nx_name("\"path\": \"%s\", \"build_id\": \"%s\"", path, id), hash, NULL);
+  try(nx_name("\"path\": \"%s\", \"build_id\": \"%s\"", path, wrong), hash, "another build id");
+  pt_host_gone(host);
+}
+
+static void test_nothing_allowed(void **state) {
+  begin(state);
+  nxmem_policy *policy = pt_parsed("{\"version\": 1, \"plugins\": []}");
+  pt_assert_refused(policy, host, path, NXMEM_ERR_NOT_ALLOWED, "no row names it");
+  nxmem_policy_free(policy);
+  pt_host_gone(host);
+}
+
+static void test_report(void **state) {
+  begin(state);
+  nxmem_policy *policy = pt_policy_of(path, hash, NULL);
+  nxmem_policy_report *report = NULL;
+  nxmem_plugin plugin = {0};
+  assert_int_equal(nxmem_policy_open(policy, host, path, &plugin, &report, NULL), NXMEM_OK);
+  assert_string_equal(report->sha256, hash);
+  assert_string_equal(report->key_id, "");
+  assert_int_equal(report->capability_flags, NXMEM_CAP_ALLOCATOR);
+  assert_int_equal(report->max_owned_bytes, NXMEM_UNLIMITED);
+  int has_libc = 0;
+  for (uint32_t i = 0; i < report->dependency_count; i++)
+    has_libc |= strncmp(report->dependencies[i], "libc.so", 7) == 0;
+  assert_true(has_libc);
+  pt_unload(plugin);
+  nxmem_policy_report_free(report);
+  nxmem_policy_free(policy);
+  pt_host_gone(host);
+}
+
+/* ---- Signatures, made by minisign -------------------------------------------------------------------------------- */
+
+typedef struct key_files {
+  const char *secret;
+  const char *public;
+  char line[64]; /* what a policy takes of the public one */
+} key_files;
+
+static void run(char *const argv[]) {
+  const pid_t child = fork();
+  if (child == 0) {
+    if (freopen("/dev/null", "w", stdout) == NULL) _exit(126);
+    execv(MINISIGN, argv);
+    _exit(127);
+  }
+  int status = 0;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) fail_msg("minisign %s failed: %d", argv[1], status);
+}
+
+static key_files make_key(void) {
+  key_files key = {.secret = pt_path("key.sec"), .public = pt_path("key.pub")};
+  run((char *[]){"minisign", "-G", "-W", "-f", "-p", (char *)(uintptr_t)key.public, "-s", (char *)(uintptr_t)key.secret,
+                 NULL});
+  FILE *file = fopen(key.public, "r");
+  char comment[256];
+  if (file == NULL || fgets(comment, sizeof comment, file) == NULL || fgets(key.line, sizeof key.line, file) == NULL)
+    fail_msg("no public key");
+  fclose(file);
+  key.line[strcspn(key.line, "\r\n")] = '\0';
+  return key;
+}
+
+/* prehashed: minisign's own habit; -l: the bytes themselves. */
+static const char *sign(const key_files *key, const char *of, int prehashed) {
+  const char *to = pt_path("plugin.minisig");
+  run((char *[]){"minisign", prehashed ? "-SH" : "-Sl", "-s", (char *)(uintptr_t)key->secret, "-m",
+                 (char *)(uintptr_t)of, "-x", (char *)(uintptr_t)to, "-t", "made for a test", NULL});
+  assert_int_equal(chmod(to, 0644), 0);
+  return to;
+}
+
+static nxmem_policy *signed_policy(const char *signature, const key_files *key) {
+  return pt_policy_of(
+      path, hash, nx_name("\"signature\": {\"file\": \"%s\", \"public_key\": \"%s\"}, " REST, signature, key->line));
+}
+
+static void assert_signed(const char *signature, const key_files *key, const char *part) {
+  nxmem_policy *policy = signed_policy(signature, key);
+  nxmem_policy_report *report = NULL;
+  nxmem_plugin plugin = {0};
+  nxmem_error error;
+  if (part != NULL) {
+    pt_assert_refused(policy, host, path, NXMEM_ERR_NOT_ALLOWED, part);
+  } else if (nxmem_policy_open(policy, host, path, &plugin, &report, &error) != NXMEM_OK) {
+    fail_msg("%s", error.message);
+  } else {
+    assert_string_equal(report->trusted_comment, "made for a test");
+    assert_int_equal(strlen(report->key_id), 16);
+    pt_unload(plugin);
+  }
+  nxmem_policy_report_free(report);
+  nxmem_policy_free(policy);
+}
+
+static char text[4096];
+static size_t text_bytes;
+
+static void read_text(const char *from) {
+  FILE *file = fopen(from, "r");
+  if (file == NULL) fail_msg("no %s", from);
+  text_bytes = fread(text, 1, sizeof text - 1, file);
+  text[text_bytes] = '\0';
+  fclose(file);
+}
+
+/* A copy of a signature file with one line changed at one place. */
+static const char *damaged(const char *signature, int line, int at, char to) {
+  read_text(signature);
+  char *c = text;
+  for (int i = 0; i < line; i++) c = strchr(c, '\n') + 1;
+  c[at] = c[at] == to ? 'A' : to;
+  const char *made = pt_path("damaged.minisig");
+  pt_write(made, text, text_bytes, 0644);
+  return made;
+}
+
+typedef struct signature_row {
+  const char *name;
+  int prehashed;
+} signature_row;
+
+static const signature_row signature_rows[] = {{"signed by minisign, prehashed", 1},
+                                               {"signed by minisign, as they are", 0}};
+
+static void test_signature(void **state) {
+  const signature_row *row = *state;
+  begin(state);
+  key_files key = make_key(), other = make_key();
+  const char *signature = sign(&key, path, row->prehashed);
+  read_text(signature);
+  assert_int_equal(strchr(text, '\n')[2], row->prehashed ? 'U' : 'W'); /* base64 of "ED", of "Ed" */
+  assert_signed(signature, &key, NULL);
+  assert_signed(signature, &other, "is by another key");
+  assert_signed(sign(&key, pt_plugin("another", NULL), row->prehashed), &key, "is not of these bytes");
+  assert_signed(damaged(signature, 1, 20, 'B'), &key, "is not of these bytes");
+  assert_signed(damaged(signature, 1, 5, 'B'), &key, "is by another key");
+  assert_signed(damaged(signature, 2, 20, 'B'), &key, "trusted comment that was not signed");
+  assert_signed(damaged(signature, 3, 20, 'B'), &key, "trusted comment that was not signed");
+  assert_signed(damaged(signature, 1, 0, 'B'), &key, "unknown kind");
+  assert_signed(damaged(signature, 1, 20, '*'), &key, "is no signature file");
+  assert_signed(damaged(signature, 0, 0, 'x'), &key, "is no signature file");
+  assert_signed(damaged(signature, 2, 0, 'x'), &key, "is no signature file");
+  pt_host_gone(host);
+}
+
+/* Cut at every length: never a signature, but for the last line's end. */
+static void test_signature_cut(void **state) {
+  begin(state);
+  key_files key = make_key();
+  const char *signature = sign(&key, path, 1), *cut = pt_path("cut.minisig");
+  read_text(signature);
+  nxmem_policy *policy = signed_policy(cut, &key);
+  for (size_t length = 0; length < text_bytes - 1; length++) {
+    pt_write(cut, text, length, 0644);
+    pt_assert_refused(policy, host, path, NXMEM_ERR_NOT_ALLOWED, "is no signature file");
+  }
+  pt_write(cut, text, text_bytes, 0664);
+  pt_assert_refused(policy, host, path, NXMEM_ERR_CANNOT_OPEN, "can be written by its group");
+  assert_int_equal(unlink(cut), 0);
+  pt_assert_refused(policy, host, path, NXMEM_ERR_CANNOT_OPEN, "No such file");
+  nxmem_policy_free(policy);
+  pt_host_gone(host);
+}
+
+/* ---- Isolation --------------------------------------------------------------------------------------------------- */
+
+static int allow_everything(void) {
+  struct sock_filter all = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+  struct sock_fprog program = {1, &all};
+  return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+static int nothing(void) { return 0; }
+static int no_new_privs(void) { return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); }
+static int seccomp(void) { return no_new_privs() != 0 || allow_everything() != 0; }
+
+static void *wait_for_ever(void *unused) {
+  (void)unused;
+  for (;;) pause();
+  return NULL;
+}
+/* A thread from before: it stays as it was. */
+static int seccomp_but_one(void) {
+  pthread_t other;
+  return pthread_create(&other, NULL, wait_for_ever, NULL) != 0 || seccomp() != 0;
+}
+
+typedef struct isolation_row {
+  const char *name;
+  const char *word;
+  int (*confine)(void);
+  nxmem_result want;
+} isolation_row;
+
+static const isolation_row isolation_rows[] = {
+    {"none is asked for", "none", nothing, NXMEM_OK},
+    {"no-new-privs, by a process without", "no-new-privs", nothing, NXMEM_ERR_NOT_ALLOWED},
+    {"no-new-privs, by a process with it", "no-new-privs", no_new_privs, NXMEM_OK},
+    {"seccomp, by a process without", "seccomp", nothing, NXMEM_ERR_NOT_ALLOWED},
+    {"seccomp, by a process with no-new-privs alone", "seccomp", no_new_privs, NXMEM_ERR_NOT_ALLOWED},
+    {"seccomp, by a process with it", "seccomp", seccomp, NXMEM_OK},
+    {"seccomp, by a process with one thread without", "seccomp", seccomp_but_one, NXMEM_ERR_NOT_ALLOWED},
+};
+
+/* In a process of its own: what is put on cannot be taken off. */
+static int open_confined(const isolation_row *row) {
+  host = pt_host();
+  if (row->confine() != 0) return 100;
+  nxmem_policy *policy =
+      pt_policy_of(path, hash,
+                   nx_name("\"max_owned_bytes\": \"unlimited\", \"max_mapped_bytes\": \"unlimited\", "
+                           "\"isolation\": \"%s\"",
+                           row->word));
+  nxmem_plugin plugin = {0};
+  const nxmem_result r = nxmem_policy_open(policy, host, path, &plugin, NULL, NULL);
+  nxmem_policy_free(policy);
+  return (int)r;
+}
+
+static void test_isolation(void **state) {
+  const isolation_row *row = *state;
+  path = pt_plugin("allowed", hash);
+  const pid_t child = fork();
+  if (child == 0) _exit(open_confined(row));
+  int status = 0;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFEXITED(status));
+  assert_int_equal(WEXITSTATUS(status), row->want);
+}
+
+int main(void) {
+  alarm(100);
+  nx_suite suite = {0};
+  nx_suite_add(&suite, "by path, hash and build id", test_naming, NULL);
+  nx_suite_add(&suite, "a policy without rows", test_nothing_allowed, NULL);
+  nx_suite_add(&suite, "what is reported", test_report, NULL);
+  nx_suite_rows(&suite, ROWS(signature_rows), test_signature);
+  nx_suite_add(&suite, "a signature file cut at every length", test_signature_cut, NULL);
+  nx_suite_rows(&suite, ROWS(isolation_rows), test_isolation);
+  return nx_suite_run(&suite, "policy_allowed");
+}

@@ -1,0 +1,160 @@
+/*
+ * document_test.c: what is no policy, row by row.
+ *
+ * Attackers played: whoever writes the policy.
+ * Promise: each defect refuses the whole, in one line that says where.
+ */
+#include "policytest.h"
+
+#define HASH "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+#define OTHER "10112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+#define HEAD "{\"version\": 1, \"plugins\": ["
+#define REST "\"max_owned_bytes\": 4096, \"max_mapped_bytes\": \"unlimited\", \"isolation\": \"none\"}"
+#define CAPS "\"capabilities\": [\"allocator\"], "
+#define NAMED "{\"path\": \"/a/b.so\", \"sha256\": \"" HASH "\", "
+#define ROW NAMED CAPS REST
+/* A public key of minisign's form. */
+#define KEY "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3"
+
+typedef struct document_row {
+  const char *name;
+  const char *text;
+  const char *part; /* of the message; NULL: a good one */
+} document_row;
+
+static const document_row rows[] = {
+    {"a row by path", HEAD ROW "]}", NULL},
+    {"no rows", HEAD "]}", NULL},
+    {"a row by build id", HEAD "{\"build_id\": \"0a1b\", \"sha256\": \"" HASH "\", " CAPS REST "]}", NULL},
+    {"a signature", HEAD NAMED "\"signature\": {\"file\": \"/a/s\", \"public_key\": \"" KEY "\"}, " CAPS REST "]}",
+     NULL},
+    {"a limit on files", "{\"version\": 1, \"max_file_bytes\": 1073741824, \"plugins\": []}", NULL},
+    {"one hash under two paths", HEAD ROW ", {\"path\": \"/a/c.so\", \"sha256\": \"" HASH "\", " CAPS REST "]}", NULL},
+    {"empty", "", "line "},
+    {"not JSON", "policy", "line 1"},
+    {"cut off", HEAD ROW, "line "},
+    {"something behind it", HEAD ROW "]} x", "line 1"},
+    {"a list", "[]", "needed an object"},
+    {"a key twice", "{\"version\": 1, \"version\": 1, \"plugins\": []}", "duplicate"},
+    {"a key of a row twice", HEAD NAMED "\"path\": \"/a/b.so\", " CAPS REST "]}", "duplicate"},
+    {"an unknown key", "{\"version\": 1, \"plugins\": [], \"comment\": \"\"}", "comment: found a key that is unknown"},
+    {"an unknown key of a row", HEAD NAMED "\"sha512\": 1, " CAPS REST "]}", "plugins[0].sha512: found a key"},
+    {"an unknown key with a control character", "{\"version\": 1, \"plugins\": [], \"a\\u0007\": 1}", "unknown"},
+    {"a zero in a text", HEAD "{\"path\": \"/a\\u0000b\"}]}", "line 1"},
+    {"no version", "{\"plugins\": []}", "version: found none"},
+    {"another version", "{\"version\": 2, \"plugins\": []}", "version: needed the number 1"},
+    {"a version that is text", "{\"version\": \"1\", \"plugins\": []}", "version: needed the number 1"},
+    {"no rows key", "{\"version\": 1}", "plugins: found none"},
+    {"rows that are no list", "{\"version\": 1, \"plugins\": {}}", "plugins: needed a list"},
+    {"a row that is no object", HEAD "1]}", "plugins[0]: needed an object"},
+    {"files of no bytes", "{\"version\": 1, \"max_file_bytes\": 0, \"plugins\": []}", "max_file_bytes: needed"},
+    {"files beyond the most", "{\"version\": 1, \"max_file_bytes\": 1073741825, \"plugins\": []}",
+     "max_file_bytes: needed"},
+    {"files of a half", "{\"version\": 1, \"max_file_bytes\": 1.5, \"plugins\": []}", "max_file_bytes: needed"},
+    {"neither path nor build id", HEAD "{\"sha256\": \"" HASH "\", " CAPS REST "]}", "needed a path or a build_id"},
+    {"a relative path", HEAD "{\"path\": \"b.so\", \"sha256\": \"" HASH "\", " CAPS REST "]}",
+     "path: needed an absolute"},
+    {"a path of the root", HEAD "{\"path\": \"/\", \"sha256\": \"" HASH "\", " CAPS REST "]}",
+     "path: needed an absolute"},
+    {"a path with ..", HEAD "{\"path\": \"/a/../b.so\", \"sha256\": \"" HASH "\", " CAPS REST "]}", "path: needed"},
+    {"a path with .", HEAD "{\"path\": \"/a/./b.so\", \"sha256\": \"" HASH "\", " CAPS REST "]}", "path: needed"},
+    {"a path with //", HEAD "{\"path\": \"/a//b.so\", \"sha256\": \"" HASH "\", " CAPS REST "]}", "path: needed"},
+    {"a path with a slash at its end", HEAD "{\"path\": \"/a/b/\", \"sha256\": \"" HASH "\", " CAPS REST "]}",
+     "path: needed"},
+    {"a path that is a number", HEAD "{\"path\": 1, \"sha256\": \"" HASH "\", " CAPS REST "]}", "path: needed"},
+    {"no hash", HEAD "{\"path\": \"/a/b.so\", " CAPS REST "]}", "sha256: found none"},
+    {"a short hash", HEAD "{\"path\": \"/a/b.so\", \"sha256\": \"00\", " CAPS REST "]}", "sha256: needed 64"},
+    {"a long hash", HEAD "{\"path\": \"/a/b.so\", \"sha256\": \"" HASH "00\", " CAPS REST "]}", "sha256: needed 64"},
+    {"a hash with another digit", HEAD "{\"path\": \"/a/b.so\", \"sha256\": \"g" HASH "\", " CAPS REST "]}",
+     "sha256: needed"},
+    {"an odd build id", HEAD "{\"build_id\": \"0a1\", \"sha256\": \"" HASH "\", " CAPS REST "]}", "build_id: needed"},
+    {"an empty build id", HEAD "{\"build_id\": \"\", \"sha256\": \"" HASH "\", " CAPS REST "]}", "build_id: needed"},
+    {"one path twice", HEAD ROW ", {\"path\": \"/a/b.so\", \"sha256\": \"" OTHER "\", " CAPS REST "]}",
+     "plugins[1]: found a file"},
+    {"one hash twice, by build id",
+     HEAD "{\"build_id\": \"0a\", \"sha256\": \"" HASH "\", " CAPS REST ", {\"build_id\": \"0b\", \"sha256\": \"" HASH
+          "\", " CAPS REST "]}",
+     "plugins[1]: found a file"},
+    {"no capabilities", HEAD NAMED REST "]}", "capabilities: found none"},
+    {"capabilities without the first", HEAD NAMED "\"capabilities\": [\"shared-mapping\"], " REST "]}",
+     "needed \"allocator\""},
+    {"an unknown capability", HEAD NAMED "\"capabilities\": [\"allocator\", \"all\"], " REST "]}", "needed words"},
+    {"a capability twice", HEAD NAMED "\"capabilities\": [\"allocator\", \"allocator\"], " REST "]}",
+     "found a word twice"},
+    {"capabilities that are text", HEAD NAMED "\"capabilities\": \"allocator\", " REST "]}", "needed a list"},
+    {"no limit", HEAD NAMED CAPS "\"max_owned_bytes\": 1, \"isolation\": \"none\"}]}", "max_mapped_bytes: found none"},
+    {"a limit of nothing",
+     HEAD NAMED CAPS "\"max_owned_bytes\": 0, \"max_mapped_bytes\": 1, \"isolation\": \"none\"}]}",
+     "max_owned_bytes: needed"},
+    {"a limit below nothing",
+     HEAD NAMED CAPS "\"max_owned_bytes\": -1, \"max_mapped_bytes\": 1, \"isolation\": \"none\"}]}",
+     "max_owned_bytes: needed"},
+    {"a limit that is another word",
+     HEAD NAMED CAPS "\"max_owned_bytes\": \"1G\", \"max_mapped_bytes\": 1, \"isolation\": \"none\"}]}",
+     "max_owned_bytes: needed"},
+    {"a limit beyond numbers",
+     HEAD NAMED CAPS "\"max_owned_bytes\": 9223372036854775808, \"max_mapped_bytes\": 1, \"isolation\": \"none\"}]}",
+     "line 1"},
+    {"no isolation", HEAD NAMED CAPS "\"max_owned_bytes\": 1, \"max_mapped_bytes\": 1}]}", "isolation: found none"},
+    {"an unknown isolation",
+     HEAD NAMED CAPS "\"max_owned_bytes\": 1, \"max_mapped_bytes\": 1, \"isolation\": \"full\"}]}",
+     "isolation: needed"},
+    {"a signature that is text", HEAD NAMED "\"signature\": \"/a/s\", " CAPS REST "]}", "signature: needed an object"},
+    {"a signature without a key", HEAD NAMED "\"signature\": {\"file\": \"/a/s\"}, " CAPS REST "]}",
+     "public_key: found none"},
+    {"a signature without a file", HEAD NAMED "\"signature\": {\"public_key\": \"" KEY "\"}, " CAPS REST "]}",
+     "file: found none"},
+    {"a key that is cut", HEAD NAMED "\"signature\": {\"file\": \"/a/s\", \"public_key\": \"RWQf\"}, " CAPS REST "]}",
+     "public_key: needed"},
+    {"a key of another kind",
+     HEAD NAMED "\"signature\": {\"file\": \"/a/s\", \"public_key\": "
+                "\"AWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3\"}, " CAPS REST "]}",
+     "public_key: needed"},
+};
+
+static void test_document(void **state) {
+  const document_row *row = *state;
+  nxmem_policy *policy = NULL;
+  nxmem_error error;
+  memset(&error, 0xA5, sizeof error);
+  const nxmem_result got = nxmem_policy_parse(row->text, strlen(row->text), &policy, &error);
+  if (row->part == NULL && got != NXMEM_OK) fail_msg("%s", error.message);
+  if (row->part != NULL) pt_assert_line(got, NXMEM_ERR_INVALID_ARGUMENT, &error, row->part);
+  assert_int_equal(policy != NULL, row->part == NULL);
+  nxmem_policy_free(policy);
+}
+
+/* Whatever is cut off a good one, it is none any more; and no byte behind it is looked at. */
+static void test_every_length(void **state) {
+  (void)state;
+  static const char whole[] = HEAD ROW "]}";
+  for (size_t length = 0; length < sizeof whole - 1; length++) {
+    char *cut = (char *)nx_exact_block(length);
+    memcpy(cut, whole, length);
+    nxmem_policy *policy = NULL;
+    assert_int_equal(nxmem_policy_parse(cut, length, &policy, NULL), NXMEM_ERR_INVALID_ARGUMENT);
+    free(cut);
+  }
+}
+
+static void test_size(void **state) {
+  (void)state;
+  const size_t bytes = (1u << 20) + 1;
+  char *text = malloc(bytes);
+  memset(text, ' ', bytes);
+  memcpy(text, HEAD "]}", strlen(HEAD "]}"));
+  nxmem_policy *policy = NULL;
+  nxmem_error error;
+  pt_assert_line(nxmem_policy_parse(text, bytes, &policy, &error), NXMEM_ERR_INVALID_ARGUMENT, &error, "1048576");
+  assert_int_equal(nxmem_policy_parse(text, bytes - 1, &policy, &error), NXMEM_OK);
+  nxmem_policy_free(policy);
+  free(text);
+}
+
+int main(void) {
+  nx_suite suite = {0};
+  nx_suite_rows(&suite, ROWS(rows), test_document);
+  nx_suite_add(&suite, "a good one, cut at every length", test_every_length, NULL);
+  nx_suite_add(&suite, "a document that is too large", test_size, NULL);
+  return nx_suite_run(&suite, "policy_document");
+}
