@@ -19,6 +19,17 @@
  * Locks: the registry's lock is held while a device gets its place, never while plugin code or a caller's function runs. A mechanism's state is one atomic word.
  * Binding, allocating and releasing take no lock.
  *
+ * Re-entry: from inside a plugin's slot, whoever's call it was entered by, all of this may be called, and answers what any other thread would get at that moment. Nothing
+ * waits for the call outside, which goes on as if another thread had done it:
+ *   select, bind, register, retire, lose   as ever; a retirement lets the outer call end well, a loss makes it DEVICE_LOST, of a release QUARANTINED.
+ *   confirm, remove                        NXMEM_ERR_BUSY of the mechanism whose call is under way (it is inside); as ever of every other.
+ *   release, prepare                       of the allocation that is being released UNKNOWN_ALLOCATION, that is being committed BUSY; as ever of every other.
+ *   end of a binding                       BUSY of the one that is in use; with NXMEM_END_DROP it ends.
+ *   queue: destroy                         BUSY of the one that is being drained; a loss shows in nxmem_drained, the drain itself is NXMEM_OK.
+ *   while a mechanism is being removed     its allocator's release: get_state, quarantine and remove are BUSY of it, its end (retire, lose) is as ever.
+ *   while a plugin is unloaded             its query, factory release, destructor: registering from it is BUSY.
+ * Contexts, authorities and registries are BUSY while anything is in them, as ever.
+ *
  * Errors, outputs and tags: as nxmem.h. Additional codes: NXMEM_ERR_UNKNOWN_ALLOCATION, RETIRED, DEVICE_LOST, TERMINATED, QUEUE_REFUSED.
  */
 #ifndef NXMEM_REGISTRY_H
