@@ -57,13 +57,19 @@ string(REGEX REPLACE "\n(.)" "\n \\1" NXMEM_LICENCE "${licence}")
 configure_file(copyright.in copyright @ONLY)
 
 # For packages of others that link the library: which package has it, from which version on.
-file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/shlibs "libnxmem 1 libnxmem1 (>= ${PROJECT_VERSION})\n")
+get_target_property(policy_soversion nxmem_policy SOVERSION)
+file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/shlibs "libnxmem 1 libnxmem1 (>= ${PROJECT_VERSION})
+libnxmem_policy ${policy_soversion} libnxmem1 (>= ${PROJECT_VERSION})
+")
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_BINARY_DIR}/shlibs)
 include(CPack)
 
 # The same bytes whoever packs, and when: modes and dates of archives are not left to the umask and the clock. A date from the environment is taken.
 add_custom_target(packages VERBATIM USES_TERMINAL
-  COMMAND sh -c "umask 022; SOURCE_DATE_EPOCH=\"\${SOURCE_DATE_EPOCH:-1767225600}\"; export SOURCE_DATE_EPOCH; exec \"$0\" --config CPackConfig.cmake"
+  COMMAND sh -c "umask 022; SOURCE_DATE_EPOCH=\"\${SOURCE_DATE_EPOCH:-${NXMEM_EPOCH}}\"; export SOURCE_DATE_EPOCH; exec \"$0\" --config CPackConfig.cmake"
     ${CMAKE_CPACK_COMMAND}
   WORKING_DIRECTORY ${PROJECT_BINARY_DIR}
-  DEPENDS nxmem nxmem_core nxmem_cli nxmem_minimal nxmem_hostvmm nxmem_cudavmm nxmem_torch)
+  DEPENDS nxmem nxmem_policy nxmem_core nxmem_cli nxmem_minimal nxmem_hostvmm nxmem_cudavmm nxmem_torch)
+if(TARGET nxmem_manual)
+  add_dependencies(packages nxmem_manual)
+endif()

@@ -1,0 +1,132 @@
+// hpp.cpp: nxmem.hpp from outside: owners end once and in order, errors are values, containers live on a plugin's memory.
+//
+// Attackers: none; the plugin is the minimal one.
+// Promise: TAP, one line for each row; exit code 1 where one fails.
+#include <cstdio>
+#include <nxmem.hpp>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+static int count = 0, failed = 0, ends = 0;
+static const char *path;
+
+static void row(bool held, const char *name) {
+  std::printf("%sok %d - %s\n", held ? "" : "not ", ++count, name);
+  if (!held) failed = 1;
+}
+
+static void hear(const char *what, const nxmem::failure &why) {
+  std::printf("# %s: %s\n", what, why.message());
+  ends++;
+}
+
+static void whole_life() {
+  ends = 0;
+  nxmem::host host = nxmem::host::create().value();
+  {
+    nxmem::plugin plugin = host.open(path).value();
+    nxmem::allocator allocator = plugin.open("minimal").value();
+    nxmem::allocation block = allocator.allocate(4096, 64).value();
+    std::memset(block.data(), 1, block.size());
+    row(block.size() == 4096 && reinterpret_cast<std::uintptr_t>(block.data()) % 64 == 0, "an allocation of the size and alignment");
+    row(host.counts()->live_allocations == 1, "the host counts it");
+    nxmem_unload_info refused{};
+    row(plugin.unload(&refused).error().code() == NXMEM_ERR_BUSY && refused.host_allocations == 1, "an unload refused says why");
+  }
+  const nxmem_host_counts after = *host.counts();
+  row(after.open_plugins == 0 && after.open_allocators == 0 && after.live_allocations == 0, "destructors gave all back, in order");
+  row(host.close().has_value() && !host && ends == 0, "the host closes, and nobody is told anything");
+}
+
+static void moves() {
+  ends = 0;
+  nxmem::host host = nxmem::host::create().value();
+  nxmem::plugin plugin = host.open(path).value();
+  nxmem::allocator allocator = plugin.open("minimal").value();
+  nxmem::allocation one = allocator.allocate(64).value();
+  nxmem::allocation other = std::move(one);
+  row(!one && one.data() == nullptr && other.data() != nullptr, "what was moved from owns nothing");
+  other = allocator.allocate(128).value();
+  row(host.counts()->live_allocations == 1 && other.size() == 128, "assigning over an owner ends what it held");
+  nxmem::allocation &same = other;
+  other = std::move(same);
+  row(other.size() == 128 && host.counts()->live_allocations == 1, "moved onto itself it owns what it did");
+  row(other.close().has_value() && other.close().has_value() && !other, "closing again does nothing");
+  static_assert(!std::is_copy_constructible_v<nxmem::host> && !std::is_copy_assignable_v<nxmem::allocation>, "one owner");
+  static_assert(std::is_nothrow_move_constructible_v<nxmem::allocator>, "owners go into containers");
+}
+
+static void errors() {
+  nxmem::host host = nxmem::host::create().value();
+  row(host.open("/nowhere").error().code() == NXMEM_ERR_CANNOT_OPEN, "an error is a value");
+  nxmem::plugin plugin = host.open(path).value();
+  row(plugin.open("nothing").error().code() == NXMEM_ERR_UNKNOWN_MECHANISM, "an unknown mechanism");
+  nxmem::allocator allocator = plugin.open("minimal").value();
+  row(allocator.allocate(0).error().code() == NXMEM_ERR_INVALID_ARGUMENT, "zero bytes");
+  row(std::string(allocator.allocate(64, 3).error().message()).size() > 0, "its message is the library's");
+}
+
+static void told() {
+  ends = 0;
+  nxmem::host host = nxmem::host::create().value();
+  {
+    nxmem::plugin plugin = host.open(path).value();
+    nxmem::allocator allocator = plugin.open("minimal").value();
+    nxmem::allocation block = allocator.allocate(64).value();
+    const nxmem_allocator raw = allocator.get();
+    { nxmem::allocator gone(std::move(allocator)); }
+    row(ends == 1, "an allocator that ends before its allocation is told of");
+    row(block.close().has_value(), "the allocation is still what it was");
+    allocator = nxmem::allocator(raw);
+  }
+  row(ends == 1 && host.counts()->open_plugins == 0, "and all of it can still be given back");
+}
+
+static void containers() {
+  ends = 0;
+  nxmem::host host = nxmem::host::create().value();
+  nxmem::plugin plugin = host.open(path).value();
+  nxmem::allocator allocator = plugin.open("minimal").value();
+  row(nxmem::memory_resource::fits(allocator).has_value(), "memory of tier host fits");
+  {
+    nxmem::memory_resource memory(allocator), another(allocator);
+    std::pmr::vector<std::pmr::string> words(&memory);
+    for (int i = 0; i < 1000; i++) words.emplace_back("a text that is too long to live inside a string " + std::to_string(i));
+    row(words[999].find("999") != std::pmr::string::npos && allocator.info()->live_allocations == 1001, "a vector of strings");
+    row(memory == memory && !(memory == another), "a resource is equal to itself alone");
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; t++)
+      threads.emplace_back([&memory] {
+        for (int i = 0; i < 200; i++) std::pmr::vector<int>(100, i, &memory).push_back(i);
+      });
+    for (std::thread &thread : threads) thread.join();
+    void *aligned = memory.allocate(1, 4096);
+    row(reinterpret_cast<std::uintptr_t>(aligned) % 4096 == 0, "an alignment of a page");
+    memory.deallocate(aligned, 1, 4096);
+#if defined(__cpp_exceptions)
+    bool refused = false;
+    try {
+      (void)memory.allocate(std::size_t{1} << 62);
+    } catch (const std::bad_alloc &) {
+      refused = true;
+    }
+    row(refused, "what the plugin refuses is bad_alloc");
+#endif
+  }
+  row(allocator.info()->live_allocations == 0 && ends == 0, "all of it went back");
+}
+
+int main(int arguments, char **words) {
+  if (arguments < 2) return 2;
+  path = words[1];
+  nxmem::on_failed_end(hear);
+  whole_life();
+  moves();
+  errors();
+  told();
+  containers();
+  std::printf("1..%d\n", count);
+  return failed;
+}

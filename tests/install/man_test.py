@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""Manual pages: well formed, and nothing public is without one. What must be there is read from the headers, the library and the command, not from what made the
+pages. BUILD: the packaging build. Prints TAP."""
+import os
+import re
+import sys
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+from tap import answer, main, run, want  # noqa: E402
+
+STAGE = Path(sys.argv[1]) / "stage/usr"
+MAN = STAGE / "share/man"
+LIB = next((STAGE / "lib").glob("*-linux-gnu"))
+COMMAND = [STAGE / "bin/nxmem"]
+os.environ["LD_LIBRARY_PATH"] = str(LIB)
+
+
+def links():
+    return {path.name: text for path in (MAN / "man3").iterdir() if (text := path.read_text(encoding="utf-8")).startswith(".so ")}
+
+
+def pages():
+    return [path for path in sorted(MAN.glob("man*/*")) if path.name not in links()]
+
+
+def shown(page):
+    """As a reader sees it, without overstrikes."""
+    return re.sub(r".\x08", "", run(["mandoc", "-T", "utf8", "-O", "width=400", page]))
+
+
+def lint():
+    want(len(pages()) > 30, f"{len(pages())} pages are too few")
+    for page in pages():
+        code, words = answer(["mandoc", "-T", "lint", "-W", "warning", page])
+        want(code == 0 and not words, words[:600])
+
+
+def lint_alarm():
+    broken = Path(sys.argv[1]) / "broken.3"
+    broken.write_text(".TH X 3 2026-01-01\n.SH NAME\n.PP\n.PP\n", encoding="utf-8")
+    code, words = answer(["mandoc", "-T", "lint", "-W", "warning", broken])
+    broken.unlink()
+    want(code != 0 and words, "no warning")
+
+
+def whole_links():
+    for name, text in links().items():
+        target = MAN / text.split()[1]
+        want(target.is_file() and f"{name[:-2]}(" in shown(target), f"{name} leads to {target.name}, which does not name it")
+
+
+def library_functions():
+    """Everything that the libraries export: each by a name of its own, and its prototype on the page."""
+    for library in sorted(LIB.glob("libnxmem*.so")) + [LIB / "nxmem/libnxmem_torch.so"]:
+        rows = [line.split() for line in run(["nm", "-D", "--defined-only", library]).splitlines()]
+        names = [row[2].split("@")[0] for row in rows if row[1] == "T"]
+        want(names, f"{library.name} exports nothing")
+        missing = [name for name in names if not (MAN / f"man3/{name}.3").is_file()]
+        want(not missing, f"{library.name}: no page for {missing}")
+
+
+def core_functions():
+    rows = [line.split() for line in run(["nm", LIB / "libnxmem_core.a"]).splitlines()]
+    names = {row[2] for row in rows if len(row) == 3 and row[1] == "T" and row[2].startswith("nxmem_")}
+    missing = sorted(name for name in names if not (MAN / f"man3/{name}.3").is_file())
+    want(len(names) > 100 and not missing, f"of {len(names)} functions, no page for {missing}")
+
+
+def header_text():
+    """Each documented line of a header is on its page: nothing was lost on the way."""
+    for header, page in (("nxmem.h", "nxmem"), ("nxmem_registry.h", "nxmem_registry"), ("nxmem/count.h", "nxmem-core-count")):
+        words = re.sub(r"\s+", " ", shown(MAN / f"man3/{page}.3"))
+        text = (STAGE / "include" / header).read_text(encoding="utf-8")
+        for comment in re.findall(r"^/\*(?!@)(.*?)\*/", text, re.DOTALL | re.MULTILINE):
+            for word in re.findall(r"[A-Za-z_]{5,}", re.sub(r"-{3,}|clang-format \w+|\w+_H\b", "", comment)):
+                want(word in words, f"{page}.3 lacks `{word}` of {header}")
+
+
+def help_of(*words):
+    return run([*COMMAND, *words, "--help"], env={**os.environ, "COLUMNS": "80"})
+
+
+def subcommand_names():
+    return re.findall(r"^  ([a-z]+) FILE ", help_of(), re.MULTILINE)
+
+
+def command_options():
+    page = shown(MAN / "man1/nxmem.1")
+    want(len(subcommand_names()) >= 4, f"{subcommand_names()}")
+    for name in subcommand_names():
+        section = re.search(rf"^   {name}\n(.*?)(?=^   \S|^[A-Z])", page, re.DOTALL | re.MULTILINE)
+        want(section, f"no section {name}")
+        for option in set(re.findall(r"^ .{0,5}(--[a-z-]+)", help_of(name), re.MULTILINE)) - {"--help", "--usage", "--version"}:
+            want(option in section.group(1), f"{name}: {option} is not in its section")
+
+
+def command_sections():
+    page = shown(MAN / "man1/nxmem.1")
+    for heading in ("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "SUBCOMMANDS", "EXIT STATUS", "FILES", "ENVIRONMENT", "EXAMPLES"):
+        want(re.search(rf"^{heading}$", page, re.MULTILINE), f"no {heading}")
+    for word in ("--help", "--usage", "--version", "Could not run", "LD_LIBRARY_PATH"):
+        want(word in page, f"no {word}")
+
+
+sys.exit(main([
+    ("every page is well formed", lint), ("and a malformed one is noticed", lint_alarm),
+    ("every link leads to a page that names it", whole_links),
+    ("every function that a library exports has a page", library_functions),
+    ("every function of the core has a page", core_functions), ("no word of a header's comments is lost", header_text),
+    ("nxmem.1 has every subcommand and option of --help", command_options),
+    ("nxmem.1 says how it ends, what it reads, and what it is told by", command_sections)]))
