@@ -37,12 +37,14 @@ typedef struct walk {
   nxmem_error *error;
 } walk;
 
+/* The end of a long part is what tells it; the reason must have room behind it. */
+enum { SHOWN_MAX = 300 };
+
 static nxmem_result refuse(const walk *w, const char *why) {
   static const nx_context context = {NX_RECORD_SAID, "let only root or the user that loads it own and write all of it"};
-  const char *part = w->seen == 0 ? "/" : w->path;
-  const int length = w->seen == 0 ? 1 : (int)w->seen;
+  const size_t length = w->seen == 0 ? 1u : w->seen, cut = length > SHOWN_MAX ? length - SHOWN_MAX : 0u;
   return nx_fail_in(w->error, NXMEM_ERR_CANNOT_OPEN, (nxmem_verdict){NXMEM_REASON_NONE, 0, 0, 0}, context,
-                    "trust %s %s: %.*s %s", w->what, w->path, length, part, why);
+                    "trust %s: %s%.*s %s", w->what, cut == 0 ? "" : "...", (int)(length - cut), w->path + cut, why);
 }
 
 static const char *owner_fault(const struct stat *found) {

@@ -79,7 +79,26 @@ static int has_name(struct dl_phdr_info *info, size_t size, void *wanted) {
   (void)size;
   return info->dlpi_name != NULL && strcmp(info->dlpi_name, *(const char **)wanted) == 0;
 }
-int nx_image_is_loaded(const char *path) { return dl_iterate_phdr(has_name, &path) != 0; }
+static int is_loaded(const char *path) { return dl_iterate_phdr(has_name, &path) != 0; }
+
+/* A name, and where the headers of what has it lie. */
+typedef struct named {
+  const char *name;
+  const void *headers;
+} named;
+
+static int note_name(struct dl_phdr_info *info, size_t size, void *with) {
+  (void)size;
+  named *n = with;
+  if (info->dlpi_name == NULL || strcmp(info->dlpi_name, n->name) != 0) return 0;
+  n->headers = info->dlpi_phdr;
+  return 1;
+}
+
+int nx_image_is_mapped(const char *path, const nx_file_identity *file) {
+  named n = {path, NULL};
+  return dl_iterate_phdr(note_name, &n) != 0 && nx_mapping_is(n.headers, file);
+}
 
 /*
  * Is the library that the loader answered with the file that was checked: under the name it goes by, and by what is mapped? What it had not before under this very
@@ -129,7 +148,7 @@ static nxmem_result refuse_load(const nx_source *source, nxmem_error *error) {
 
 nxmem_result nx_image_open(const nx_source *source, nx_image *out, nxmem_error *error) {
   nx_image image = {0};
-  const int was_loaded = nx_image_is_loaded(source->path);
+  const int was_loaded = is_loaded(source->path);
   image.dl = dlopen(source->path, RTLD_NOW | RTLD_LOCAL);
   if (image.dl == NULL) return refuse_load(source, error);
   const nxmem_result filled = fill(&image, source, was_loaded, error);

@@ -14,8 +14,8 @@
  */
 nxmem_result nx_image_open(const nx_source *source, nx_image *out, nxmem_error *error);
 
-/* Has the loader something under this name? [any-thread] */
-int nx_image_is_loaded(const char *path);
+/* Has the loader that very file under this name? [any-thread] */
+int nx_image_is_mapped(const char *path, const nx_file_identity *file);
 
 /*
  * Where something lies that this very image exports beside the contract's three. NXMEM_ERR_MISSING_SYMBOL, or NXMEM_ERR_INVALID_ARGUMENT for one of the three.

@@ -132,7 +132,7 @@ static void unlink_locked(const nx_pin *pin) {
  */
 void nx_pin_give(nx_pin *pin) {
   if (pin == NULL) return;
-  const int stays = nx_image_is_loaded(pin->path);
+  const int stays = nx_image_is_mapped(pin->path, &pin->file);
   pthread_mutex_lock(&pins_lock);
   const int last = --pin->users == 0 && !stays;
   if (last) unlink_locked(pin);

@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -34,7 +35,7 @@ static int begin(void **state) {
 
 static nxmem_policy *row_policy(const char *naming, const char *sha256) {
   return pt_parsed(
-      nx_name("{\"version\": 1, \"plugins\": [{%s, \"sha256\": \"%s\", \"capabilities\": [\"allocator\"], " REST "}]}",
+      pt_text("{\"version\": 1, \"plugins\": [{%s, \"sha256\": \"%s\", \"capabilities\": [\"allocator\"], " REST "}]}",
               naming, sha256));
 }
 
@@ -44,7 +45,7 @@ static const char *build_id(void) {
   nxmem_policy_report *report = NULL;
   nxmem_plugin plugin = {0};
   assert_int_equal(nxmem_policy_open(policy, host, path, &plugin, &report, NULL), NXMEM_OK);
-  const char *id = nx_name("%s", report->build_id);
+  const char *id = pt_text("%s", report->build_id);
   pt_unload(plugin);
   nxmem_policy_report_free(report);
   nxmem_policy_free(policy);
@@ -69,16 +70,16 @@ static void test_naming(void **state) {
   (void)pt_plugin("another", other);
   const char *id = build_id();
   assert_true(id[0] != '\0');
-  const char *wrong = nx_name("%c%s", id[0] == '0' ? '1' : '0', id + 1);
-  try(nx_name("\"path\": \"%s\"", path), hash, NULL);
-  try(nx_name("\"path\": \"%s\"", path), other, "needed ");
+  const char *wrong = pt_text("%c%s", id[0] == '0' ? '1' : '0', id + 1);
+  try(pt_text("\"path\": \"%s\"", path), hash, NULL);
+  try(pt_text("\"path\": \"%s\"", path), other, "needed ");
   try("\"path\": \"/some/other.so\"", hash, "no row names it");
-  try(nx_name("\"build_id\": \"%s\"", id), hash, NULL);
-  try(nx_name("\"build_id\": \"%s\"", id), other, "no row names it");
-  try(nx_name("\"build_id\": \"%s\"", wrong), hash, "another build id");
-  try(nx_name("\"build_id\": \"%s\"", nx_name("%.*s", (int)strlen(id) - 2, id)), hash, "another build id");
-  try(nx_name("\"path\": \"%s\", \"build_id\": \"%s\"", path, id), hash, NULL);
-  try(nx_name("\"path\": \"%s\", \"build_id\": \"%s\"", path, wrong), hash, "another build id");
+  try(pt_text("\"build_id\": \"%s\"", id), hash, NULL);
+  try(pt_text("\"build_id\": \"%s\"", id), other, "no row names it");
+  try(pt_text("\"build_id\": \"%s\"", wrong), hash, "another build id");
+  try(pt_text("\"build_id\": \"%s\"", pt_text("%.*s", (int)strlen(id) - 2, id)), hash, "another build id");
+  try(pt_text("\"path\": \"%s\", \"build_id\": \"%s\"", path, id), hash, NULL);
+  try(pt_text("\"path\": \"%s\", \"build_id\": \"%s\"", path, wrong), hash, "another build id");
   pt_host_gone(host);
 }
 
@@ -154,7 +155,7 @@ static const char *sign(const key_files *key, const char *of, int prehashed) {
 
 static nxmem_policy *signed_policy(const char *signature, const key_files *key) {
   return pt_policy_of(
-      path, hash, nx_name("\"signature\": {\"file\": \"%s\", \"public_key\": \"%s\"}, " REST, signature, key->line));
+      path, hash, pt_text("\"signature\": {\"file\": \"%s\", \"public_key\": \"%s\"}, " REST, signature, key->line));
 }
 
 static void assert_signed(const char *signature, const key_files *key, const char *part) {
@@ -284,13 +285,13 @@ static const isolation_row isolation_rows[] = {
     {"seccomp, by a process with one thread without", "seccomp", seccomp_but_one, NXMEM_ERR_NOT_ALLOWED},
 };
 
-/* In a process of its own: what is put on cannot be taken off. */
+/* In a program of its own: what is put on cannot be taken off, and a forked child has no host. */
 static int open_confined(const isolation_row *row) {
   host = pt_host();
   if (row->confine() != 0) return 100;
   nxmem_policy *policy =
       pt_policy_of(path, hash,
-                   nx_name("\"max_owned_bytes\": \"unlimited\", \"max_mapped_bytes\": \"unlimited\", "
+                   pt_text("\"max_owned_bytes\": \"unlimited\", \"max_mapped_bytes\": \"unlimited\", "
                            "\"isolation\": \"%s\"",
                            row->word));
   nxmem_plugin plugin = {0};
@@ -302,15 +303,27 @@ static int open_confined(const isolation_row *row) {
 static void test_isolation(void **state) {
   const isolation_row *row = *state;
   path = pt_plugin("allowed", hash);
+  char number[8];
+  (void)snprintf(number, sizeof number, "%d", (int)(row - isolation_rows));
   const pid_t child = fork();
-  if (child == 0) _exit(open_confined(row));
+  if (child == 0) {
+    execl("/proc/self/exe", "confined", number, path, hash, (char *)NULL);
+    _exit(127);
+  }
   int status = 0;
   assert_int_equal(waitpid(child, &status, 0), child);
   assert_true(WIFEXITED(status));
   assert_int_equal(WEXITSTATUS(status), row->want);
 }
 
-int main(void) {
+static int run_confined(char **arguments) {
+  path = arguments[2];
+  memcpy(hash, arguments[3], sizeof hash);
+  _exit(open_confined(&isolation_rows[atoi(arguments[1])]));
+}
+
+int main(int count, char **arguments) {
+  if (count == 4) return run_confined(arguments);
   alarm(100);
   nx_suite suite = {0};
   nx_suite_add(&suite, "by path, hash and build id", test_naming, NULL);

@@ -18,7 +18,7 @@ static void begin(const char *owned, const char *mapped) {
   const char *path = pt_plugin("granted", hash);
   host = pt_host();
   policy = pt_policy_of(
-      path, hash, nx_name("\"max_owned_bytes\": %s, \"max_mapped_bytes\": %s, \"isolation\": \"none\"", owned, mapped));
+      path, hash, pt_text("\"max_owned_bytes\": %s, \"max_mapped_bytes\": %s, \"isolation\": \"none\"", owned, mapped));
   plugin = pt_open(policy, host, path);
 }
 
@@ -133,7 +133,7 @@ static void test_threads(void **state) {
 
 static nxmem_policy *vmm_policy(const char *path, const char *capabilities, const char *mapped) {
   return pt_parsed(
-      nx_name("{\"version\": 1, \"plugins\": [{\"path\": \"%s\", \"sha256\": \"%s\", \"capabilities\": [%s], "
+      pt_text("{\"version\": 1, \"plugins\": [{\"path\": \"%s\", \"sha256\": \"%s\", \"capabilities\": [%s], "
               "\"max_owned_bytes\": \"unlimited\", \"max_mapped_bytes\": %s, \"isolation\": \"none\"}]}",
               path, pt_sha256(path), capabilities, mapped));
 }
@@ -178,7 +178,7 @@ static void test_commit(void **state) {
   enum { STEP = 2 << 20, STEPS = 4 };
   const char *path = vmm_copy();
   host = pt_host();
-  policy = vmm_policy(path, "\"allocator\", \"virtual-backing\", \"structured-release\"", nx_name("%d", STEPS * STEP));
+  policy = vmm_policy(path, "\"allocator\", \"virtual-backing\", \"structured-release\"", pt_text("%d", STEPS * STEP));
   plugin = pt_open(policy, host, path);
   nxmem_mechanism_info info;
   assert_int_equal(nxmem_plugin_mechanism(plugin, 0, &info, NULL), NXMEM_OK);

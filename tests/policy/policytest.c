@@ -38,10 +38,20 @@ static void make_folder(void) {
   atexit(remove_folder);
 }
 
+const char *pt_text(const char *format, ...) {
+  static char *texts[4096];
+  static size_t used;
+  va_list arguments;
+  va_start(arguments, format);
+  if (used == sizeof texts / sizeof texts[0] || vasprintf(&texts[used], format, arguments) < 0) abort();
+  va_end(arguments);
+  return texts[used++];
+}
+
 const char *pt_path(const char *name) {
   static size_t used;
   if (folder[0] == '\0') make_folder();
-  return nx_name("%s/%zu-%s", folder, used++, name);
+  return pt_text("%s/%zu-%s", folder, used++, name);
 }
 
 void pt_write(const char *path, const void *bytes, size_t count, unsigned mode) {
@@ -100,7 +110,7 @@ const char *pt_sha256(const char *path) {
   crypto_hash_sha256(hash, bytes, count);
   sodium_bin2hex(text, sizeof text, hash, sizeof hash);
   free(bytes);
-  return nx_name("%s", text);
+  return pt_text("%s", text);
 }
 
 /* ---- Policies ---------------------------------------------------------------------------------------------------- */

@@ -10,6 +10,9 @@
 #include "nxmem_policy.h"
 #include "support.h"
 
+/* printf into a text of any length that lives as long as the program. */
+const char *pt_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* A path in the program's own folder, which only its user can write to; nothing is there yet. Valid until the program ends. */
 const char *pt_path(const char *name);
 

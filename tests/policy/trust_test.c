@@ -22,7 +22,7 @@ static const char *mode(const char *good, mode_t bits) {
 static const char *group_writes(const char *good) { return mode(good, 0664); }
 static const char *others_write(const char *good) { return mode(good, 0646); }
 static const char *in_directory(const char *good, mode_t bits) {
-  const char *directory = pt_path("directory"), *path = nx_name("%s/plugin.so", directory);
+  const char *directory = pt_path("directory"), *path = pt_text("%s/plugin.so", directory);
   assert_int_equal(mkdir(directory, 0700), 0);
   assert_int_equal(rename(good, path), 0);
   assert_int_equal(chmod(directory, bits), 0);
@@ -34,10 +34,10 @@ static const char *sticky_directory(const char *good) { return in_directory(good
 static const char *above_that(const char *good) {
   const char *inner = in_directory(good, 0755), *outer = pt_path("outer");
   assert_int_equal(mkdir(outer, 0700), 0);
-  const char *path = nx_name("%s/inner", outer);
-  assert_int_equal(rename(nx_name("%.*s", (int)(strrchr(inner, '/') - inner), inner), path), 0);
+  const char *path = pt_text("%s/inner", outer);
+  assert_int_equal(rename(pt_text("%.*s", (int)(strrchr(inner, '/') - inner), inner), path), 0);
   assert_int_equal(chmod(outer, 0777), 0);
-  return nx_name("%s/plugin.so", path);
+  return pt_text("%s/plugin.so", path);
 }
 static const char *link_to_it(const char *good) {
   const char *path = pt_path("link.so");
@@ -46,8 +46,8 @@ static const char *link_to_it(const char *good) {
 }
 static const char *link_above(const char *good) {
   const char *inner = in_directory(good, 0755), *path = pt_path("link");
-  assert_int_equal(symlink(nx_name("%.*s", (int)(strrchr(inner, '/') - inner), inner), path), 0);
-  return nx_name("%s/plugin.so", path);
+  assert_int_equal(symlink(pt_text("%.*s", (int)(strrchr(inner, '/') - inner), inner), path), 0);
+  return pt_text("%s/plugin.so", path);
 }
 static const char *fifo(const char *good) {
   (void)good;
@@ -65,13 +65,13 @@ static const char *device(const char *good) {
   (void)good;
   return "/dev/null";
 }
-static const char *file_as_directory(const char *good) { return nx_name("%s/plugin.so", good); }
+static const char *file_as_directory(const char *good) { return pt_text("%s/plugin.so", good); }
 static const char *missing(const char *good) {
   assert_int_equal(unlink(good), 0);
   return good;
 }
 static const char *relative(const char *good) { return good + 1; }
-static const char *dots(const char *good) { return nx_name("/tmp/..%s", good); }
+static const char *dots(const char *good) { return pt_text("/tmp/..%s", good); }
 static const char *empty(const char *good) {
   pt_write(good, "", 0, 0644);
   return good;
@@ -172,7 +172,7 @@ static void test_owner(void **state) {
     pt_assert_refused(policy, host, path, CANNOT, "plugin.so belongs to another user");
     assert_int_equal(chown(path, 0, 0), 0);
     const char *moved = in_directory(path, 0755);
-    assert_int_equal(chown(nx_name("%.*s", (int)(strrchr(moved, '/') - moved), moved), 65534, 65534), 0);
+    assert_int_equal(chown(pt_text("%.*s", (int)(strrchr(moved, '/') - moved), moved), 65534, 65534), 0);
     pt_assert_refused(policy, host, moved, CANNOT, "directory belongs to another user");
   } else {
     pt_assert_refused(policy, host, "/etc/hostname", NXMEM_ERR_NOT_ALLOWED, "no row names it"); /* root's */
@@ -191,7 +191,7 @@ static void test_size(void **state) {
   nxmem_host host = pt_host();
   for (int less = 0; less < 2; less++) {
     nxmem_policy *policy = pt_parsed(
-        nx_name("{\"version\": 1, \"max_file_bytes\": %lld, \"plugins\": [{\"path\": \"%s\", \"sha256\": \"%s\", "
+        pt_text("{\"version\": 1, \"max_file_bytes\": %lld, \"plugins\": [{\"path\": \"%s\", \"sha256\": \"%s\", "
                 "\"capabilities\": "
                 "[\"allocator\"], \"max_owned_bytes\": 1, \"max_mapped_bytes\": 1, \"isolation\": \"none\"}]}",
                 (long long)found.st_size - less, path, hash));
