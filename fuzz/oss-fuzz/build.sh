@@ -10,9 +10,9 @@ if [[ $ARCHITECTURE == i386 ]]; then
   exit 1
 fi
 
-# What MemorySanitizer would be wrong about: the dynamic loader's answers, which it does not see written, and a JSON
-# library of the distribution, which is built without it.
-memory_is_wrong=" lifecycle deferred load strings "
+# What MemorySanitizer would be wrong about: the dynamic loader's answers, which it does not see written, and libraries of
+# the distribution (JSON, ELF), which are built without it.
+memory_is_wrong=" lifecycle deferred load strings elf "
 
 # As long as our own campaigns let an input be.
 most_bytes() {
