@@ -119,16 +119,17 @@ static void make_session(session *s, const life_rules *rules, uint8_t mode) {
   copy_kept(&s->left, &it);
 }
 
-/* All before the first input, so that none finds less than another. */
+/* All before the first input, so that none finds less than another. Inputs about loads keep none. */
 static void make_sessions(const life_rules *rules) {
   static int made;
   if (made) return;
   made = 1;
+  again_prepare_index();
+  if (rules->loads) return;
   hold_library(1);
   life_restart_random();
   for (uint32_t mode = 0; mode < SESSIONS; mode++)
     if ((mode & ~(uint32_t)KEEPABLE) == 0) make_session(&sessions[mode], rules, (uint8_t)mode);
-  again_prepare_index();
 }
 
 /* Seldom, so that what it costs is seldom paid. */
@@ -143,7 +144,7 @@ static void begin_kept(const session *s) {
 int life_is_held_elsewhere(void) { return library != NULL; }
 
 static void begin(const life_rules *rules, const uint8_t *data, size_t size) {
-  if (!rules->loads) make_sessions(rules);
+  make_sessions(rules);
   memset(&it, 0, sizeof it);
   it.in = fuzz_begin(data, size);
   life_restart_random();
@@ -245,8 +246,6 @@ static void restore_session(session *s) {
   if (!it.plugin_open[0]) life_same_result("load at the end", life_load(0), NXMEM_OK);
   restore_lists();
   restore_spaces(s->module);
-  again_restore_index();
-  again_restore_slots();
   memcpy(s->left.plugins, it.plugins, sizeof it.plugins);
 }
 
@@ -275,6 +274,8 @@ static void end(void) {
     unload_all();
   else
     restore_session(&sessions[it.header.mode]);
+  again_restore_index();
+  again_restore_slots();
   strays = it.strays;
   free_what_is_owed();
   look_for_leaks();
