@@ -16,7 +16,8 @@ static const char STYLE[] =
     "h1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2rem;overflow-wrap:anywhere}h3{font-size:1rem}"
     "table{border-collapse:collapse;width:100%}"
     "th,td{text-align:left;vertical-align:top;padding:.35rem .6rem;border-bottom:1px solid var(--line)}"
-    "td{overflow-wrap:anywhere}code{font:13px ui-monospace,monospace}"
+    "td:last-child{overflow-wrap:anywhere}td:nth-child(2):not(:last-child){white-space:nowrap}code{font:13px "
+    "ui-monospace,monospace}"
     ".level{font-weight:600;white-space:nowrap}.error{color:var(--error)}.warning,.findings{color:var(--warning)}"
     ".note,.no-plugin{color:var(--note)}.ok{color:var(--ok)}.could-not-run{color:var(--error)}"
     "details{margin:.3rem 0}summary{cursor:pointer}details p{margin:.3rem 0;color:var(--note)}";
@@ -58,6 +59,11 @@ static void put_cell(FILE *out, const char *class_name, const char *text) {
   }
   put(out, text);
   fputs("</td>", out);
+}
+
+static void put_count(FILE *out, const json_t *value, const char *what) {
+  json_int_t count = json_integer_value(value);
+  fprintf(out, "%" JSON_INTEGER_FORMAT " %s%s", count, what, count == 1 ? "" : "s");
 }
 
 static void put_number(FILE *out, const json_t *value) {
@@ -155,12 +161,11 @@ static void put_file(FILE *out, const json_t *file) {
   if (json_object_get(file, "message")) {
     put(out, nx_audit_text(file, "message"));
   } else {
-    put_number(out, json_object_get(file, "errors"));
-    fputs(" errors, ", out);
-    put_number(out, json_object_get(file, "warnings"));
-    fputs(" warnings, ", out);
-    put_number(out, json_object_get(file, "notes"));
-    fputs(" notes", out);
+    put_count(out, json_object_get(file, "errors"), "error");
+    fputs(", ", out);
+    put_count(out, json_object_get(file, "warnings"), "warning");
+    fputs(", ", out);
+    put_count(out, json_object_get(file, "notes"), "note");
   }
   fputs("</p>\n", out);
   put_findings(out, json_object_get(file, "findings"));
