@@ -136,20 +136,27 @@ typedef struct own_manager {
   own_account accounts[OWN_MEMBERS]; /* by authority */
   own_holder holders[OWN_HOLDERS];
   uint64_t refusals;
+  uint64_t opened[OWN_MECHANISMS]; /* handles of the mechanisms that it has an account of */
 } own_manager;
 
 /* Holders being asked: which may come next, and with what. */
 typedef struct own_asking {
   int on;
-  uint8_t manager, authority, last; /* holder that was asked last */
-  uint64_t newest;
+  uint32_t frame; /* of whoever asks */
+  uint8_t manager, authority;
+  int asked; /* somebody was; the last one: */
+  int32_t last_priority;
+  uint64_t last_order, newest;
   nxmem_axes left, given;
 } own_asking;
 
 /* What a call may do with the plugin; beside life's frame of the same number. */
 typedef struct own_call {
   uint8_t mechanism, part, queue, entered; /* part: which is at work; entered: the one that the call is inside beside the first */
-  uint64_t left;                           /* of a drain */
+  uint8_t charge;    /* of a transaction, or OWN_NOBODY */
+  int pending;       /* its reservation is not booked yet */
+  int inside;        /* the call is inside the first part */
+  uint64_t left;     /* of a drain */
   uint64_t completed, quarantined;
   uint8_t parts[NXMEM_COMPOSITE_MAX], factories[NXMEM_COMPOSITE_MAX]; /* of a registration */
   uint32_t part_count;
@@ -165,6 +172,7 @@ typedef struct owners {
   own_charge charges[OWN_CHARGES];
   own_manager managers[OWN_MANAGERS];
   own_asking asking;
+  int overflown; /* a sum passed what can be counted: managers clamp, and are not compared any more */
   uint64_t holder_order;
   own_call calls[LIFE_DEPTH + 2];
 } owners;
@@ -182,11 +190,12 @@ void own_axes(const char *what, const nxmem_axes *found, const nxmem_axes *expec
 life_frame *own_push(life_kind kind, uint8_t mechanism);
 own_call *own_top(void);
 void own_pop(void);
+void own_leave_first(own_call *call);
 
 /* rules.c: what follows from what. */
 extern const NxmemDeviceId own_devices[OWN_DEVICES];
 own_mechanism *own_mechanism_of(uint8_t block);
-nxmem_result own_work(own_life life, own_life last); /* may such work begin, whose last lifecycle that is? */
+nxmem_result own_work(own_life now, own_life last); /* may such work begin, whose last lifecycle that is? */
 void own_unuse(uint8_t binding);
 void own_settle(uint8_t block, nxmem_keeping keeping, uint32_t status);
 void own_keep(uint8_t block, nxmem_keeping why);
@@ -196,12 +205,38 @@ void own_drop_selection(uint8_t mechanism);
 nxmem_holdings own_holdings(const own_mechanism *m);
 int own_is_part(const own_mechanism *m, uint32_t allocator);
 
+/* bindings.c */
+uint8_t own_free_block(uint8_t from); /* or OWN_NOBODY */
+nxmem_result own_may_allocate(uint8_t binding, uint64_t bytes, uint64_t align, int *inside);
+life_frame *own_begin_making(uint8_t block, uint8_t binding, uint64_t bytes, uint64_t align); /* pushes */
+void own_enter_making(uint8_t block, uint8_t binding);
+nxmem_result own_end_making(life_frame *f, uint8_t block);
+void own_remember(uint8_t block); /* what a caller may name from now on */
+uint64_t own_align(const life_record *op);
+
+/* releases.c */
+nxmem_result own_may_claim(uint8_t block, const nxmem_bound *named, int *known);
+
 /* books.c */
 void own_charge_ended(uint8_t charge, int kept);
 nxmem_axes own_used(uint8_t manager, uint8_t authority); /* by an authority */
 nxmem_axes own_tier_used(uint8_t manager, uint32_t tier, int shares);
 nxmem_verdict own_judge(uint8_t manager, uint8_t authority, const nxmem_axes *ask);
 uint64_t own_open_in(uint8_t manager, uint64_t context_id);
+nxmem_axes own_more(const nxmem_axes *answered, const nxmem_axes *held);
+uint64_t *own_axis(nxmem_axes *axes, uint32_t which);
+
+/* pressure.c */
+void own_pressure(void *ctx, nxmem_authority authority, const nxmem_axes *wanted, nxmem_axes *given_out);
+void own_begin_asking(uint8_t manager, uint8_t authority, const nxmem_axes *wanted);
+nxmem_axes own_end_asking(void); /* what was given; all that had to be asked were */
+nxmem_verdict own_after_asking(uint8_t manager, uint8_t authority, const nxmem_axes *ask);
+
+/* transactions.c: from inside slots. */
+void own_slot_allocate(life_frame *f, own_call *c);
+void own_slot_allocated(life_frame *f, own_call *c);
+void own_slot_roll_back(life_frame *f, own_call *c);
+void own_asked_by(own_call *c, uint8_t *manager, uint8_t *authority, nxmem_axes *ask);
 
 /* check.c */
 void own_check(void);
@@ -218,7 +253,6 @@ void own_op_remove(const life_record *op);
 void own_op_bind(const life_record *op);
 void own_op_end_binding(const life_record *op);
 void own_op_allocate(const life_record *op);
-void own_op_back(const life_record *op);
 void own_op_release(const life_record *op);
 void own_op_prepare(const life_record *op);
 void own_op_execute(const life_record *op);
@@ -241,8 +275,7 @@ void own_op_context(const life_record *op);
 void own_op_reclaim(const life_record *op);
 void own_op_unload(const life_record *op);
 void own_op_misuse(const life_record *op);
+void own_op_pages(const life_record *op);
 
-/* The end of an input. */
-void own_end(void);
 
 #endif /* NXMEM_FUZZ_OWNERS_H */

@@ -8,7 +8,7 @@
 #include "owners.h"
 
 life_frame *own_push(life_kind kind, uint8_t mechanism) {
-  own.calls[it.frame_count] = (own_call){.mechanism = mechanism, .queue = OWN_NOBODY, .entered = OWN_NOBODY};
+  own.calls[it.frame_count] = (own_call){.mechanism = mechanism, .queue = OWN_NOBODY, .entered = OWN_NOBODY, .charge = OWN_NOBODY};
   return life_push(kind);
 }
 own_call *own_top(void) {
@@ -27,8 +27,15 @@ static void enter_part(own_call *c, uint8_t part) {
   it.allocators[part].inside++;
 }
 
+void own_leave_first(own_call *c) {
+  if (!c->inside) return;
+  c->inside = 0;
+  it.allocators[own.mechanisms[c->mechanism].parts[0]].inside--;
+}
+
 void own_pop(void) {
   leave_part(own_top());
+  own_leave_first(own_top());
   life_pop();
 }
 
@@ -87,7 +94,7 @@ static void before_closing(life_allocator *a) {
 static void closed(life_allocator *a) {
   own_mechanism *m = &own.mechanisms[own_top()->mechanism];
   for (uint32_t i = 0; i < m->part_count; i++)
-    if (&it.allocators[m->parts[i]] == a && m->parts[i] != OWN_NOBODY) m->parts[i] = OWN_NOBODY;
+    if (m->parts[i] == (uint8_t)(a - it.allocators)) m->parts[i] = OWN_NOBODY;
 }
 
 static void release_allocator(void *ctx) {
@@ -112,6 +119,7 @@ static NxmemStatus allocate(void *ctx, const NxmemAllocRequest *request, NxmemAl
   life_frame *f = life_top();
   own_call *c = own_top();
   own_expect(f->kind == CALL_ALLOCATE, "allocate: not asked");
+  if (c->pending) own_slot_allocate(f, c);
   const own_mechanism *m = &own.mechanisms[c->mechanism];
   own_expect(m->life <= OWN_RETIRED, "allocate: a plugin is entered whose device is lost");
   if (f->calls != 0) {
@@ -122,7 +130,12 @@ static NxmemStatus allocate(void *ctx, const NxmemAllocRequest *request, NxmemAl
     enter_part(c, m->parts[c->part]);
   }
   f->a = &it.allocators[m->parts[c->part]];
-  return life_allocate(ctx, request, out);
+  const NxmemStatus status = life_allocate(ctx, request, out);
+  if (f->result != NXMEM_OK) return status;
+  leave_part(c);
+  own_leave_first(c);
+  if (c->charge != OWN_NOBODY) own_slot_allocated(f, c);
+  return status;
 }
 
 /* ---- Releasing ---------------------------------------------------------------------------------------------------- */
@@ -154,6 +167,7 @@ static uint8_t take_from_queue(own_call *c, uint8_t wanted) {
 static void before_release(const NxmemAllocation *allocation) {
   life_frame *f = life_top();
   own_call *c = own_top();
+  if (f->kind == CALL_ALLOCATE && !f->handing_back && c->charge != OWN_NOBODY) own_slot_roll_back(f, c);
   if (f->kind != CALL_OWNED) return; /* handed back at once: life's */
   life_block *b = life_block_of(allocation->allocation_id);
   own_expect(b != NULL, "release: of nothing that there is");

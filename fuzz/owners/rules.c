@@ -13,9 +13,9 @@ const NxmemDeviceId own_devices[OWN_DEVICES] = {{NXMEM_TIER_HOST, 0}, {NXMEM_TIE
 
 own_mechanism *own_mechanism_of(uint8_t block) { return &own.mechanisms[own.blocks[block].mechanism]; }
 
-nxmem_result own_work(own_life life, own_life last) {
+nxmem_result own_work(own_life now, own_life last) {
   static const nxmem_result codes[] = {NXMEM_OK, NXMEM_ERR_RETIRED, NXMEM_ERR_DEVICE_LOST, NXMEM_ERR_TERMINATED};
-  return life <= last ? NXMEM_OK : codes[life];
+  return now <= last ? NXMEM_OK : codes[now];
 }
 
 /* The last use of a dropped binding ends it. */
@@ -37,9 +37,9 @@ void own_settle(uint8_t block, nxmem_keeping keeping, uint32_t status) {
   own_unuse(b->binding);
 }
 
-static nxmem_keeping keeping_of(own_life life, nxmem_keeping otherwise) {
-  if (life == OWN_LOST) return NXMEM_KEPT_DEVICE_LOST;
-  return life == OWN_TERMINATED ? NXMEM_KEPT_TERMINATED : otherwise;
+static nxmem_keeping keeping_of(own_life now, nxmem_keeping otherwise) {
+  if (now == OWN_LOST) return NXMEM_KEPT_DEVICE_LOST;
+  return now == OWN_TERMINATED ? NXMEM_KEPT_TERMINATED : otherwise;
 }
 
 void own_keep(uint8_t block, nxmem_keeping why) {
