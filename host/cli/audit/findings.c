@@ -49,6 +49,7 @@ enum { WORDS_SHOWN = 8, WORD_BYTES = 96 };
 void nx_audit_word(nx_audit_words *words, const char *raw) {
   words->count++;
   if (words->shown == WORDS_SHOWN) return;
+  if (!*raw) raw = "(empty)";
   size_t length = strnlen(raw, WORD_BYTES + 1);
   char *shown = nx_show(raw, length > WORD_BYTES ? WORD_BYTES : length), *joined = NULL;
   const char *before = words->text ? words->text : "";
