@@ -65,9 +65,12 @@ set(CPACK_DEBIAN_RUNTIME_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_BINARY_DIR}/shlib
 include(CPack)
 
 # The same bytes whoever packs, and when: modes and dates of archives are not left to the umask and the clock. A date from the environment is taken.
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
 add_custom_target(packages VERBATIM USES_TERMINAL
   COMMAND sh -c "umask 022; SOURCE_DATE_EPOCH=\"\${SOURCE_DATE_EPOCH:-${NXMEM_EPOCH}}\"; export SOURCE_DATE_EPOCH; exec \"$0\" --config CPackConfig.cmake"
     ${CMAKE_CPACK_COMMAND}
+  COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/sbom.py --packages packages --version ${PROJECT_VERSION}
+    --epoch ${NXMEM_EPOCH} --out packages/nxmem-${PROJECT_VERSION}.spdx.json
   WORKING_DIRECTORY ${PROJECT_BINARY_DIR}
   DEPENDS nxmem nxmem_policy nxmem_core nxmem_cli nxmem_minimal nxmem_hostvmm nxmem_cudavmm nxmem_torch)
 if(TARGET nxmem_manual)

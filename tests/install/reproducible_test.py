@@ -36,7 +36,7 @@ def tree(stage):
 
 
 def archives(build):
-    return {path.name: path.read_bytes() for path in (build / "packages").glob("*.deb")}
+    return {path.name: path.read_bytes() for path in (build / "packages").glob("*") if path.is_file()}
 
 
 def differing(one, other):
@@ -62,11 +62,11 @@ def rows(place):
 
     def packed():
         one, other = archives(FIRST), archives(second)
-        want(len(one) == 4, f"{len(one)} packages")
+        want(len(one) == 5, f"{len(one)} packages and bill")
         want(not differing(one, other), f"these differ: {differing(one, other)}")
 
     return [("built again, elsewhere", again), ("every installed file has the same bytes and mode", installed),
-            ("every package has the same bytes", packed)]
+            ("every package, and the bill, has the same bytes", packed)]
 
 
 with tempfile.TemporaryDirectory(prefix="nxmem-second-", dir=FIRST.parent) as folder:
