@@ -52,6 +52,20 @@ static uint32_t mark_state(nx_engine *engine, uint64_t mark) {
   return outcome;
 }
 
+/*
+ * A mark is made, asked and dropped: the one call that a lost device cannot answer as a healthy one does. Nothing is waited for, and nothing is changed.
+ */
+int nx_ask_if_lost_locked(nx_engine *engine) {
+  uint64_t mark = 0u;
+  if (nx_device_begin(&engine->device) != NX_VMM_DONE) return nx_device_is_lost(&engine->device);
+  if (nx_device_mark(&engine->device, &mark) == NX_VMM_DONE) {
+    (void)mark_state(engine, mark);
+    drop_mark(engine, mark);
+  }
+  nx_device_end(&engine->device);
+  return nx_device_is_lost(&engine->device);
+}
+
 /* May the oldest release end? DONE; PENDING or another reason why not now. A device that is lost or shut down holds up nothing. */
 static uint32_t passed(nx_engine *engine, uint64_t mark) {
   const uint32_t state = mark_state(engine, mark);

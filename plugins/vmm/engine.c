@@ -203,6 +203,7 @@ static void drop_books(nx_engine *engine) {
     for (nx_block *block = engine->blocks.chains[i]; block != NULL; block = block->next)
       nx_take(&nx_the_report.views, block->view_count);
   nx_take(&nx_the_report.queued, engine->queued);
+  if (nx_device_is_lost(&engine->device)) atomic_store(&engine->books->device_lost, 1u);
   nx_books_close(engine->books, &left);
 }
 
@@ -223,9 +224,18 @@ static void forget_residues(nx_engine *engine) {
   engine->residues = 0u;
 }
 
+/*
+ * The host lets go of an allocator with blocks in it for two reasons: it saw the end of the device, which no call here may have met yet, or it gave the blocks up.
+ * Only the device can say which; while it is healthy somebody may still use them.
+ */
+static int is_gone_or_says_so(nx_engine *engine) {
+  if (is_gone(engine)) return 1;
+  return is_used(engine) && (nx_ask_if_lost_locked(engine) || is_gone(engine));
+}
+
 /* 1: the reservation and every handle are given back. */
 static int give_back_locked(nx_engine *engine) {
-  if (is_gone(engine)) {
+  if (is_gone_or_says_so(engine)) {
     drop_books(engine);
     return 1;
   }

@@ -262,6 +262,8 @@ void nx_prefixes_close(nx_engine *engine);
 /* ---- Queued releases (deferred.c) ----------------------------------------------------------------------------------- */
 
 uint32_t nx_enqueue_locked(nx_engine *engine, nx_block *block, uint64_t *ticket_out);
+/* 1: the device is lost; where nobody has met that yet, the driver is asked. */
+int nx_ask_if_lost_locked(nx_engine *engine);
 /* No lock held: completions are told. *retired_out is written always. */
 uint32_t nx_drain(nx_engine *engine, uint64_t max, uint64_t *retired_out);
 /* What a release reports (records.c). */

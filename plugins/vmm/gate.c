@@ -93,6 +93,14 @@ uint64_t nx_gate_captures(const nx_gate *gate) {
 int nx_gate_lose(nx_gate *gate) { return atomic_exchange(&gate->lost, 1) == 0; }
 int nx_gate_is_lost(const nx_gate *gate) { return atomic_load_explicit(&gate->lost, memory_order_relaxed); }
 
+int nx_gate_lost_on(uint32_t tier, uint32_t index) {
+  pthread_mutex_lock(&lock);
+  const nx_gate *gate = find_locked(tier, index);
+  const int lost = gate != NULL && nx_gate_is_lost(gate);
+  pthread_mutex_unlock(&lock);
+  return lost;
+}
+
 /* Counted before it waits: no new section opens meanwhile, so it waits for those that are open and for no others. */
 uint32_t nx_vmm_gate_enter(uint32_t tier, uint32_t index) {
   pthread_mutex_lock(&lock);

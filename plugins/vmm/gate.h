@@ -25,6 +25,8 @@ uint64_t nx_gate_captures(const nx_gate *gate);
 /* 1 for the first who says so. */
 int nx_gate_lose(nx_gate *gate);
 int nx_gate_is_lost(const nx_gate *gate);
+/* The same by device: 0 also where nobody has a gate on it. */
+int nx_gate_lost_on(uint32_t tier, uint32_t index);
 
 /*
  * What a plugin exports for its programs. Enter waits for the sections that are open and for nothing else; counted; may be left from another thread.

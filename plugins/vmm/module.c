@@ -8,6 +8,7 @@
 
 #include "factory.h"
 #include "fork.h"
+#include "gate.h"
 #include "nxmem/negotiate.h"
 #include "nxmem/statistics.h"
 #include "nxmem/status.h"
@@ -102,6 +103,7 @@ EXPORT uint32_t NxmemVmmStatistics(uint64_t mechanism_id, uint32_t tier, uint32_
   if (books == NULL) return status;
   if (nx_read(&books->opened) == 0u) return NXMEM_STATUS_UNKNOWN_ALLOCATION;
   fill(books, &full);
+  if (nx_gate_lost_on(tier, index)) full.device_lost = 1u; /* whichever mechanism of the device has met it */
   memcpy(stats, &full, sizeof full);
   return NXMEM_STATUS_OK;
 }

@@ -304,86 +304,6 @@ static void pages_are_what_the_books_say(void **state) {
   nx_unload(&it);
 }
 
-/* ---- Loss -------------------------------------------------------------------------------------------------------- */
-
-/* A store through a read-only mapping loses the whole context: nothing of it is touched again. In a child: the loss is for good. */
-static void lose_the_device(void) {
-  nxmem_error error;
-  nxmem_unload_info info;
-  nx_load_and_open(&it, "cuda-vmm-shared");
-  nxmem_prefix prefix;
-  nxmem_group_outcome outcome;
-  nxmem_allocation span = nx_span(&it, 4, 2), other = nx_span(&it, 2, 2);
-  nx_ok(nxmem_prefix_create(it.allocator, NX_GRANULE, &prefix, &error), &error);
-  nx_ok(nxmem_prefix_commit(prefix, &span, 1, 3 * NX_GRANULE, &outcome, &error), &error);
-  const uint64_t shared = (uint64_t)(uintptr_t)span.ptr + 3 * NX_GRANULE;
-  assert_int_equal(nx_fake_driver()->store(0, shared, 1), NX_CUDA_ILLEGAL_ADDRESS);
-  assert_int_equal(nx_commit_granules(&it, other, 0, 2), NXMEM_OK); /* committed: the driver is not asked */
-  assert_int_equal(nx_commit_granules(&it, span, 2, 1), NXMEM_ERR_PLUGIN);
-  assert_int_equal(nx_stats(&it).device_lost, 1);
-  nx_clear_log();
-  assert_int_equal(nxmem_release(it.allocator, other, NULL, &error), NXMEM_ERR_QUARANTINED);
-  assert_int_equal(nxmem_release(it.allocator, span, NULL, &error), NXMEM_ERR_QUARANTINED);
-  nx_ok(nxmem_allocator_close(it.allocator, NXMEM_CLOSE_RELEASE_LIVE, &error), &error);
-  assert_int_equal(nxmem_plugin_try_unload(it.plugin, &info, &error), NXMEM_ERR_BUSY);
-  assert_int_equal(info.plugin.live_allocations + info.plugin.live_allocators + info.plugin.live_views, 0);
-  assert_int_equal(nx_calls("cuMemUnmap") + nx_calls("cuMemRelease") + nx_calls("cuMemAddressFree"), 0);
-  assert_int_equal(nx_fake_counts().calls_after_loss, 0);
-}
-
-/* At the process's end the driver is gone before the program gives back: that counts as given back, and no call follows. */
-static void outlive_the_driver(void) {
-  nxmem_error error;
-  nxmem_unload_info info;
-  nx_load_and_open(&it, "cuda-vmm-shared");
-  nxmem_allocation span = nx_span(&it, 4, 4), other = nx_span(&it, 2, 2);
-  nx_fake_schedule("end");
-  nx_ok(nxmem_release(it.allocator, span, NULL, &error), &error);
-  nx_ok(nxmem_release(it.allocator, other, NULL, &error), &error);
-  nx_ok(nxmem_allocator_close(it.allocator, 0, &error), &error);
-  nx_ok(nxmem_plugin_try_unload(it.plugin, &info, &error), &error);
-  nx_ok(nxmem_host_destroy(it.host, &error), &error);
-  assert_true(nx_fake_counts().calls_after_end <= 1); /* the one that said so */
-}
-
-static const char *self;
-
-/* In a new image of this program: the driver of a forked child is none. */
-static void in_a_process_of_its_own(const char *scene) {
-  pid_t child = fork();
-  if (child == 0) {
-    execl(self, self, scene, (char *)NULL);
-    _exit(126);
-  }
-  int status;
-  assert_int_equal(waitpid(child, &status, 0), child);
-  assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-}
-
-static void a_lost_device_is_left_alone(void **state) {
-  (void)state;
-  in_a_process_of_its_own("lose");
-}
-
-static void a_driver_that_ended_has_taken_everything(void **state) {
-  (void)state;
-  in_a_process_of_its_own("outlive");
-}
-
-static void run_scene(void **state) {
-  if (strcmp(*state, "lose") == 0)
-    lose_the_device();
-  else
-    outlive_the_driver();
-}
-
-static int scene(const char *name) {
-  const struct CMUnitTest tests[] = {{name, run_scene, NULL, NULL, (void *)(uintptr_t)name}};
-  cmocka_set_message_output(CM_OUTPUT_STDOUT); /* its rows are not the program's */
-  if (freopen("/dev/null", "w", stdout) == NULL) return 125;
-  return cmocka_run_group_tests_name(name, tests, NULL, NULL);
-}
-
 /* ---- Forks ------------------------------------------------------------------------------------------------------- */
 
 static void a_child_touches_neither_driver_nor_books(void **state) {
@@ -460,9 +380,7 @@ static void each_device_has_its_own(void **state) {
 
 #define TEST(function) cmocka_unit_test_setup(function, set_up)
 
-int main(int count, char **arguments) {
-  self = arguments[0];
-  if (count == 2) return scene(arguments[1]);
+int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(calls_of_a_commit),
       TEST(no_part_of_a_granule_reaches_the_driver),
@@ -477,8 +395,6 @@ int main(int count, char **arguments) {
       TEST(release_on_a_fresh_thread),
       TEST(a_child_touches_neither_driver_nor_books),
       TEST(pages_are_what_the_books_say),
-      TEST(a_lost_device_is_left_alone),
-      TEST(a_driver_that_ended_has_taken_everything),
       TEST(nothing_is_unmapped_while_work_is_running),
       TEST(each_device_has_its_own),
       TEST(without_the_context_nothing_is_destroyed), /* the last: what it strands stays */

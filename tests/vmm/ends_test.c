@@ -222,6 +222,39 @@ static void lost_device_closes_its_books(void **state) {
   nx_tally_bury();
 }
 
+/* No call has met the loss when the host, which has, lets go: the device is asked, and nothing else. */
+static void unnoticed_loss_closes_its_books(void **state) {
+  nx_vmm *vmm = *state;
+  (void)nx_vmm_take(vmm, 1u, NX_G, NX_G);
+  const NxmemAllocation queued = nx_vmm_take(vmm, 2u, 100u, 1u);
+  assert_int_equal(nx_vmm_enqueue(vmm, &queued, NULL), NXMEM_STATUS_OK);
+  (void)nx_vmm_prefix(vmm, NX_G);
+  nx_script_arm(NX_CALL_MARK, 1u, NX_VMM_LOST, 0);
+  nx_vmm_release(vmm);
+  const NxmemUnloadReport report = nx_vmm_report();
+  assert_int_equal(report.live_allocations + report.live_allocators, 0);
+  assert_int_equal(report.queued_releases + report.live_capabilities + report.live_views, 0);
+  assert_int_equal(nx_vmm_stats().device_lost, 1);
+  assert_int_equal(nx_vmm_stats().committed_bytes + nx_vmm_stats().reserved_bytes, 0);
+  assert_int_equal(nx_the_tally.calls[NX_CALL_UNMAP], 0); /* since it was armed */
+  nx_vmm_no_breach();
+  nx_tally_bury();
+}
+
+/* The device answers as ever: what is left may be in use. It is asked again whenever the module wants to go. */
+static void healthy_device_keeps_what_is_left(void **state) {
+  nx_vmm *vmm = *state;
+  const NxmemAllocation block = nx_vmm_take(vmm, 1u, NX_G, NX_G);
+  nx_vmm_release(vmm);
+  assert_int_equal(nx_vmm_report().live_allocations, 1);
+  block.ptr[0] = 1u; /* still mapped */
+  assert_int_equal(nx_the_tally.marks, 0);
+  nx_script_arm(NX_CALL_MARK_STATE, 1u, NX_VMM_LOST, 0);
+  assert_int_equal(nx_vmm_report().live_allocations, 0);
+  nx_vmm_no_breach();
+  nx_tally_bury();
+}
+
 /* One allocator sees the loss: the other's release destroys nothing either. */
 static void loss_is_the_devices(void **state) {
   nx_vmm *vmm = *state, other = {0}, late = {0};
@@ -363,6 +396,8 @@ int main(void) {
       NX_VMM_TEST(what_stays_keeps_no_pool),
       NX_VMM_TEST(shut_down_counts_as_released),
       NX_VMM_TEST(lost_device_closes_its_books),
+      NX_VMM_TEST(unnoticed_loss_closes_its_books),
+      NX_VMM_TEST(healthy_device_keeps_what_is_left),
       NX_VMM_TEST(loss_is_the_devices),
       NX_VMM_TEST(queue_outlives_its_allocator),
       NX_VMM_TEST(forked_child_is_refused),
