@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "nxmem/handle.h"
 #include "owners.h"
 
 owners own;
@@ -49,14 +50,29 @@ void own_keep(uint8_t block, nxmem_keeping why) {
   own_settle(block, keeping_of(own_mechanism_of(block)->life, why), NXMEM_STATUS_OK);
 }
 
-uint64_t own_keep_all(uint8_t mechanism, uint8_t binding, nxmem_keeping why) {
-  uint64_t kept = 0;
+static int is_kept_with(const own_block *b, uint8_t mechanism, uint8_t binding) {
+  return b->state == OWN_OWNED && b->mechanism == mechanism && (binding == OWN_NOBODY || b->binding == binding);
+}
+
+/* The next that goes: part by part, in the order of the host's records, which is that of its list of what is kept. */
+static uint8_t next_kept(uint8_t mechanism, uint8_t binding, uint8_t part) {
+  uint8_t next = OWN_NOBODY;
   for (uint8_t i = 0; i < LIFE_BLOCKS; i++) {
-    const own_block *b = &own.blocks[i];
-    if (b->state != OWN_OWNED || it.blocks[i].pins != 0 || b->mechanism != mechanism) continue;
-    if (binding != OWN_NOBODY && b->binding != binding) continue;
-    own_keep(i, why);
-    kept++;
+    if (!is_kept_with(&own.blocks[i], mechanism, binding) || it.blocks[i].pins != 0 || it.blocks[i].owner != part) continue;
+    if (next == OWN_NOBODY || nxmem_handle_slot(it.blocks[i].id) < nxmem_handle_slot(it.blocks[next].id)) next = i;
+  }
+  return next;
+}
+
+uint64_t own_keep_all(uint8_t mechanism, uint8_t binding, nxmem_keeping why) {
+  const own_mechanism *m = &own.mechanisms[mechanism];
+  uint64_t kept = 0;
+  for (uint32_t part = 0; part < m->part_count; part++) {
+    if (m->parts[part] == OWN_NOBODY) continue;
+    for (uint8_t i = next_kept(mechanism, binding, m->parts[part]); i != OWN_NOBODY; i = next_kept(mechanism, binding, m->parts[part])) {
+      own_keep(i, why);
+      kept++;
+    }
   }
   return kept;
 }
