@@ -77,7 +77,7 @@ static void say_no_plugin(nx_session *session, json_t *row, const nxmem_error *e
   nx_problem why;
   nx_facts facts = {0};
   int loaded = nx_is_mapped(&session->file) > 0;
-  int unfit = !loaded && error->result == NXMEM_ERR_CANNOT_OPEN && nx_facts_of(session->path, &facts, &why);
+  int unfit = !loaded && !session->args->policy && error->result == NXMEM_ERR_CANNOT_OPEN && nx_facts_of(session->path, &facts, &why);
   nx_report_problem(&session->report, row, unfit ? why.message : error->message);
   nx_facts_free(&facts);
 }
@@ -86,7 +86,9 @@ static void say_no_plugin(nx_session *session, json_t *row, const nxmem_error *e
 static int step_open(nx_session *session) {
   nxmem_error error;
   nx_crash_entering("open (load, negotiate, enumerate)", NULL);
-  nxmem_result result = nxmem_plugin_open(session->host, session->path, &session->plugin, &error);
+  nxmem_result result = session->args->policy
+                            ? nx_run_open_by_policy(session, &error)
+                            : nxmem_plugin_open(session->host, session->path, &session->plugin, &error);
   session->loaded = result != NXMEM_ERR_CANNOT_OPEN;
   if (result == NXMEM_OK) {
     json_t *opened = nx_step("open", NX_ROW_OK, NULL);

@@ -38,6 +38,9 @@ json_t *nx_step(const char *name, nx_row_verdict verdict, const nxmem_mechanism_
  */
 void nx_step_refused(nx_session *session, json_t *row, const nxmem_error *error);
 
+/* Open as nxmem_plugin_open() does, by the policy of the command line; a row says what was verified. */
+nxmem_result nx_run_open_by_policy(nx_session *session, nxmem_error *error);
+
 /* Open, allocate, touch, release, close. */
 void nx_run_mechanism(nx_session *session, const nxmem_mechanism_info *mechanism);
 

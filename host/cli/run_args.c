@@ -17,7 +17,7 @@
 #include "words.h"
 
 /* Long-only options: beyond every character. */
-enum { KEY_ALIGN = 256, KEY_MINOR, KEY_DIRECT, KEY_RESERVE, KEY_JSON };
+enum { KEY_ALIGN = 256, KEY_MINOR, KEY_DIRECT, KEY_RESERVE, KEY_JSON, KEY_POLICY };
 
 enum { DEFAULT_BLOCKS = 64, DEFAULT_BYTES = 4096, DEFAULT_ALIGN = 64 };
 
@@ -37,6 +37,8 @@ static const struct argp_option OPTIONS[] = {
      "half "
      "of it, and so on, where there is not enough",
      0},
+    {"policy", KEY_POLICY, "FILE", 0,
+     "Load only what this policy names, byte for byte, and keep it within what that grants (nxmem_policy.h)", 0},
     {"json", KEY_JSON, "FILE", OPTION_ARG_OPTIONAL,
      "Write one JSON document to FILE; without FILE print it instead of lines", 0},
     {0, 'j', 0, 0, "The same as --json without FILE", 0},
@@ -155,6 +157,9 @@ static error_t parse(int key, char *word, struct argp_state *state) {
       return 0;
     case KEY_RESERVE:
       args->reserve = reserve_option(word, state);
+      return 0;
+    case KEY_POLICY:
+      args->policy = word;
       return 0;
     case 'j':
     case KEY_JSON:

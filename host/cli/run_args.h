@@ -21,6 +21,7 @@ typedef struct nx_run_args {
   uint64_t align;
   uint64_t reserve; /* bytes of address space for the walk through virtual memory */
   uint32_t minor;
+  const char *policy; /* NULL: whatever is named is loaded */
   int direct;
   int as_json;           /* on standard output, instead of lines */
   const char *json_file; /* beside them; NULL: none */
