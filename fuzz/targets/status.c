@@ -21,7 +21,7 @@ enum { TEXT_MAX = REF_TEXT_MAX, SHOWN_MAX = REF_SHOWN_MAX + 1 };
  * Of a longer text only the end is decoded and shown, but where the room is large: each byte costs, and what is true of a
  * piece does not depend on how many stand before it. What cuts and clamps has all of it each time.
  */
-enum { SHORT = 24, LARGE_ROOM = SHOWN_MAX * 3 / 4 };
+enum { SHORT = 32, LARGE_ROOM = SHOWN_MAX * 3 / 4 };
 
 /* The blocks of the heap that calls are given. */
 enum { BLOCK_TEXT, BLOCK_OUTPUT, BLOCK_INPUT, BLOCK_OTHER };
