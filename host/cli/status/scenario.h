@@ -20,6 +20,8 @@ typedef struct nx_named {
   nxmem_mechanism mechanism;
   nxmem_binding binding;
   nxmem_bound bound;
+  nxmem_prepared prepared; /* of an allocation; {0}: none */
+  nxmem_release_queue queue;
   uint32_t of; /* a mechanism's authority, an allocation's mechanism */
 } nx_named;
 
@@ -35,7 +37,7 @@ typedef struct nx_scenario {
   nxmem_registry registry;
   nxmem_context context;
   nxmem_manager manager;
-  nx_names plugins, authorities, mechanisms, allocations;
+  nx_names plugins, authorities, mechanisms, allocations, queues;
   char why[1536]; /* what is wrong with the file, or could not be opened */
 } nx_scenario;
 

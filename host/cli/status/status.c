@@ -19,8 +19,8 @@ static const char DOC[] =
     "FILE is a JSON object: \"plugins\" (name: path), \"authorities\" (name: {tier, budget}), \"limits\" (tier: "
     "{charged, "
     "physical, mapped}), \"mechanisms\" (name: {plugin, mechanism, authority}), \"steps\" (a list of {\"do\": "
-    "allocate, "
-    "release, abandon, retire, select, lose, confirm, remove, limit, budget, delegate; \"expect\": the refusal "
+    "allocate, release, abandon, execute, queue (\"queue\": name, \"room\"), push, drain, close (\"queue\"), retire, "
+    "select, lose, confirm, remove, unload (\"plugin\"), limit, budget, delegate; \"expect\": the refusal "
     "that it is "
     "to meet}). Plugins are loaded, and their code runs.\n\n" NX_EXIT_CODES_HELP;
 

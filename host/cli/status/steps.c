@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "progress.h"
 #include "scenario.h"
 #include "words.h"
 
@@ -13,7 +14,10 @@ typedef struct step {
   nx_scenario *scenario;
   json_t *value;
   const char *name; /* of the allocation */
-  nx_named *mechanism, *authority, *allocation;
+  nx_named *mechanism, *authority, *allocation, *plugin, *queue;
+  const char *queue_name;
+  uint64_t room;         /* of a queue */
+  nxmem_drained drained; /* by a drain */
   uint64_t bytes, align; /* of an allocation */
   nxmem_axes reserve;    /* for it */
   nxmem_axes axes;
@@ -48,11 +52,57 @@ static nxmem_result release(step *t, nxmem_error *error) {
                                : nxmem_bound_release(&t->allocation->bound, error);
 }
 
-static nxmem_result abandon(step *t, nxmem_error *error) {
-  nxmem_prepared prepared;
+/* Prepared once: a queue that refuses hands back the same release. */
+static nxmem_result prepare(step *t, nxmem_error *error) {
   if (t->allocation == NULL) return missing(error, "the name of an allocation");
-  const nxmem_result r = nxmem_bound_prepare(&t->allocation->bound, &prepared, error);
-  return r == NXMEM_OK ? nxmem_prepared_abandon(prepared, error) : r;
+  if (t->allocation->prepared.id != 0) return NXMEM_OK;
+  return nxmem_bound_prepare(&t->allocation->bound, &t->allocation->prepared, error);
+}
+
+static nxmem_result abandon(step *t, nxmem_error *error) {
+  const nxmem_result r = prepare(t, error);
+  return r == NXMEM_OK ? nxmem_prepared_abandon(t->allocation->prepared, error) : r;
+}
+
+static nxmem_result execute(step *t, nxmem_error *error) {
+  const nxmem_result r = prepare(t, error);
+  return r == NXMEM_OK ? nxmem_prepared_execute(t->allocation->prepared, error) : r;
+}
+
+/* ---- Queues ------------------------------------------------------------------------------------------------------ */
+
+static nxmem_result make_queue(step *t, nxmem_error *error) {
+  nx_names *all = &t->scenario->queues;
+  if (t->queue_name == NULL || t->queue != NULL || all->count == NX_SCENARIO_MAX)
+    return missing(error, "a name of its own for the queue; at most 32 are made");
+  nx_named *entry = &all->entries[all->count];
+  *entry = (nx_named){.name = t->queue_name};
+  const uint32_t room = t->room > UINT32_MAX ? UINT32_MAX : (uint32_t)t->room;
+  const nxmem_result r = nxmem_release_queue_create(t->scenario->registry, room, &entry->queue, error);
+  if (r == NXMEM_OK) all->count++;
+  return r;
+}
+
+static nxmem_result push(step *t, nxmem_error *error) {
+  if (t->queue == NULL) return missing(error, "a queue that was made before");
+  const nxmem_result r = prepare(t, error);
+  return r == NXMEM_OK ? nxmem_release_queue_push(t->queue->queue, t->allocation->prepared, error) : r;
+}
+
+static nxmem_result drain(step *t, nxmem_error *error) {
+  return t->queue == NULL ? missing(error, "a queue that was made before")
+                          : nxmem_release_queue_drain(t->queue->queue, UINT64_MAX, &t->drained, error);
+}
+
+static nxmem_result close_queue(step *t, nxmem_error *error) {
+  return t->queue == NULL ? missing(error, "a queue that was made before")
+                          : nxmem_release_queue_close(t->queue->queue, error);
+}
+
+/* ---- Mechanisms and plugins -------------------------------------------------------------------------------------- */
+
+static nxmem_result unload(step *t, nxmem_error *error) {
+  return t->plugin == NULL ? missing(error, "a plugin") : nxmem_plugin_try_unload(t->plugin->plugin, NULL, error);
 }
 
 static nxmem_result on_mechanism(step *t, nxmem_error *error, nxmem_result (*act)(nxmem_mechanism, nxmem_error *)) {
@@ -94,9 +144,11 @@ typedef struct deed {
   int takes_axes;
 } deed;
 
-static const deed DEEDS[] = {{"allocate", allocate, 0}, {"release", release, 0},  {"abandon", abandon, 0},
-                             {"retire", retire, 0},     {"select", select_it, 0}, {"lose", lose, 0},
-                             {"confirm", confirm, 0},   {"remove", remove_it, 0}, {"limit", limit, 1},
+static const deed DEEDS[] = {{"execute", execute, 0},   {"queue", make_queue, 0},  {"push", push, 0},
+                             {"drain", drain, 0},       {"close", close_queue, 0}, {"unload", unload, 0},
+                             {"allocate", allocate, 0}, {"release", release, 0},   {"abandon", abandon, 0},
+                             {"retire", retire, 0},     {"select", select_it, 0},  {"lose", lose, 0},
+                             {"confirm", confirm, 0},   {"remove", remove_it, 0},  {"limit", limit, 1},
                              {"budget", budget, 1},     {"delegate", delegate, 1}};
 
 static const deed *find_deed(const char *word) {
@@ -109,6 +161,12 @@ static const char *text_of(const json_t *value, const char *key) {
   return json_string_value(json_object_get(value, key));
 }
 
+static void set_drained(json_t *row, const nxmem_drained *drained) {
+  nx_set_number(row, "completed", drained->completed);
+  nx_set_number(row, "quarantined", drained->quarantined);
+  nx_set_number(row, "left", drained->left);
+}
+
 static void add_row(nx_report *report, const step *t, const deed *d, nxmem_result r, const nxmem_error *error) {
   const char *expected = text_of(t->value, "expect");
   const int as_expected = strcmp(expected == NULL ? "ok" : expected, nxmem_result_name(r)) == 0;
@@ -118,6 +176,9 @@ static void add_row(nx_report *report, const step *t, const deed *d, nxmem_resul
   if (t->name != NULL) nx_set_text(row, "allocation", t->name);
   if (t->mechanism != NULL) nx_set_text(row, "mechanism", t->mechanism->name);
   if (t->authority != NULL) nx_set_text(row, "authority", t->authority->name);
+  if (t->plugin != NULL) nx_set_text(row, "plugin", t->plugin->name);
+  if (t->queue_name != NULL) nx_set_text(row, "queue", t->queue_name);
+  if (r == NXMEM_OK && d->act == drain) set_drained(row, &t->drained);
   if (r == NXMEM_OK)
     nx_set_result(row, r);
   else
@@ -126,9 +187,9 @@ static void add_row(nx_report *report, const step *t, const deed *d, nxmem_resul
   nx_report_add(report, row);
 }
 
-static const char *const STEP_KEYS[] = {"do",    "expect", "name",    "mechanism", "authority",
-                                        "bytes", "align",  "reserve", "tier",      NULL};
-static const char *const STEP_TEXTS[] = {"do", "expect", "name", "mechanism", "authority", "tier"};
+static const char *const STEP_KEYS[] = {"do",      "expect", "name",   "mechanism", "authority", "bytes", "align",
+                                        "reserve", "tier",   "plugin", "queue",     "room",      NULL};
+static const char *const STEP_TEXTS[] = {"do", "expect", "name", "mechanism", "authority", "tier", "plugin", "queue"};
 
 static int unreadable(nx_scenario *s, const char *key, const char *what) {
   (void)snprintf(s->why, sizeof s->why, "step: %s: %s", key, what);
@@ -161,18 +222,23 @@ static int run_one(nx_scenario *s, json_t *value, nx_report *report) {
             .name = text_of(value, "name"),
             .bytes = 4096,
             .align = 64,
+            .room = 16,
+            .queue_name = text_of(value, "queue"),
             .axes = NXMEM_AXES_UNLIMITED};
   nxmem_error error = {.result = NXMEM_OK};
   if (d == NULL) {
-    (void)snprintf(
-        s->why, sizeof s->why,
-        "step: need \"do\", one of allocate, release, abandon, retire, select, lose, confirm, remove, limit, "
-        "budget, delegate");
+    (void)snprintf(s->why, sizeof s->why,
+                   "step: need \"do\", one of allocate, release, abandon, execute, queue, push, drain, close, retire, "
+                   "select, lose, "
+                   "confirm, remove, unload, limit, budget, delegate");
     return -1;
   }
   t.mechanism = nx_named_find(&s->mechanisms, text_of(value, "mechanism"));
   t.authority = nx_named_find(&s->authorities, text_of(value, "authority"));
   t.allocation = nx_named_find(&s->allocations, t.name);
+  t.plugin = nx_named_find(&s->plugins, text_of(value, "plugin"));
+  t.queue = nx_named_find(&s->queues, t.queue_name);
+  if (nx_number_read(s, value, "room", "room", &t.room)) return -1;
   if (d->act == allocate && read_allocation(s, &t)) return -1;
   if (d->takes_axes && nx_axes_read(s, json_object_get(value, "bytes"), d->word, &t.axes)) return -1;
   if (d->act == limit && nx_tier_read(s, json_object_get(value, "tier"), d->word, &t.tier)) return -1;
@@ -183,7 +249,14 @@ static int run_one(nx_scenario *s, json_t *value, nx_report *report) {
 int nx_scenario_run(nx_scenario *s, nx_report *report) {
   const json_t *steps = json_object_get(s->document, "steps");
   if (steps != NULL && !json_is_array(steps)) return unreadable(s, "steps", "need a list");
-  for (size_t i = 0; i < json_array_size(steps); i++)
-    if (run_one(s, json_array_get(steps, i), report)) return -1;
-  return 0;
+  const size_t count = json_array_size(steps);
+  nx_progress progress;
+  int r = 0;
+  nx_progress_begin(&progress, "steps", count);
+  for (size_t i = 0; i < count && r == 0; i++) {
+    r = run_one(s, json_array_get(steps, i), report);
+    nx_progress_tick(&progress, i + 1);
+  }
+  nx_progress_end(&progress);
+  return r;
 }
