@@ -16,7 +16,7 @@ HEADS = {  # as the heads of targets/*.c say
     "table": ([1, 8, 8], []), "negotiate": ([1, 1, 4, 4, 4, 4, 4, 8, *[4] * 8, 8], []), "status": ([4, 4, 2], []),
     "strings": ([1, 1, 4, 4, 2], []), "elf": ([16, 2, 2, 4, 8, 8, 8, 4, *[2] * 6], []),
     "core": ([1, 1], []), "lifecycle": LIFE, "deferred": LIFE, "load": LIFE,
-    "vmm": VMM, "owners": LIFE}
+    "vmm": VMM}
 TABLES = ("NxmemAllocatorVtable", "NxmemAllocatorFactoryVtable", "NxmemVirtualBackingVtable",
           "NxmemSharedMappingVtable", "NxmemNegotiateRequest")
 
