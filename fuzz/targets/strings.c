@@ -286,7 +286,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   fuzz_input in = fuzz_begin(data, size);
   text_case c;
   c.repeats = fuzz_take_u8(&in) % (uint8_t)REPEATS;
-  c.result = (nxmem_result)(1u + fuzz_take_u8(&in) % (uint32_t)NXMEM_ERR_TIMED_OUT);
+  c.result = (nxmem_result)(1u + fuzz_take_u8(&in) % (uint32_t)NXMEM_ERR_NOT_ALLOWED);
   c.code = fuzz_take_u32(&in);
   c.claimed = fuzz_take_u32(&in);
   const uint32_t split = fuzz_take_u16(&in);
