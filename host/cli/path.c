@@ -22,6 +22,11 @@ static char *joined(const char *path) {
   return joint;
 }
 
+char *nx_absolute_as_written(const char *path) {
+  while (path[0] == '.' && path[1] == '/' && path[2] != '/') path += 2;
+  return joined(path);
+}
+
 char *nx_absolute(const char *path, int *cause) {
   char *real = realpath(path, NULL);
   if (cause) *cause = real ? 0 : errno;

@@ -12,4 +12,9 @@
  */
 char *nx_absolute(const char *path, int *cause);
 
+/*
+ * The same without a look at what is there: links stay in it, for who refuses them. A "./" in front is left out. The caller owns it and gives it to free().
+ */
+char *nx_absolute_as_written(const char *path);
+
 #endif /* NXMEM_CLI_PATH_H */

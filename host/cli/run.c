@@ -77,9 +77,15 @@ static void say_no_plugin(nx_session *session, json_t *row, const nxmem_error *e
   nx_problem why;
   nx_facts facts = {0};
   int loaded = nx_is_mapped(&session->file) > 0;
-  int unfit = !loaded && !session->args->policy && error->result == NXMEM_ERR_CANNOT_OPEN && nx_facts_of(session->path, &facts, &why);
+  int unfit = !loaded && !session->args->policy && error->result == NXMEM_ERR_CANNOT_OPEN &&
+              nx_facts_of(session->path, &facts, &why);
   nx_report_problem(&session->report, row, unfit ? why.message : error->message);
   nx_facts_free(&facts);
+}
+
+/* A policy is read, and what it says looked at, before anything is loaded. */
+static int may_be_loaded(nxmem_result result) {
+  return result != NXMEM_ERR_CANNOT_OPEN && result != NXMEM_ERR_NOT_ALLOWED && result != NXMEM_ERR_INVALID_ARGUMENT;
 }
 
 /* What is no plugin at all is said on stderr: there is nothing to report about. */
@@ -89,7 +95,7 @@ static int step_open(nx_session *session) {
   nxmem_result result = session->args->policy
                             ? nx_run_open_by_policy(session, &error)
                             : nxmem_plugin_open(session->host, session->path, &session->plugin, &error);
-  session->loaded = result != NXMEM_ERR_CANNOT_OPEN;
+  session->loaded = may_be_loaded(result);
   if (result == NXMEM_OK) {
     json_t *opened = nx_step("open", NX_ROW_OK, NULL);
     nx_set_text(opened, "value", "loaded, three exports found");
@@ -282,7 +288,8 @@ int nx_run(int argc, char **argv) {
   nx_run_args args;
   int cause = 0;
   nx_run_parse(argc, argv, &args);
-  char *path = nx_absolute(args.file, &cause);
+  /* Under a policy a link is refused, not followed: nothing may resolve it first. */
+  char *path = args.policy ? nx_absolute_as_written(args.file) : nx_absolute(args.file, &cause);
   nx_session session = {.args = &args, .path = path, .unloaded = -1};
   begin_report(&session);
   if (args.as_json && nx_report_own_output(&session.report)) nx_out_of_memory();

@@ -38,7 +38,9 @@ static const struct argp_option OPTIONS[] = {
      "of it, and so on, where there is not enough",
      0},
     {"policy", KEY_POLICY, "FILE", 0,
-     "Load only what this policy names, byte for byte, and keep it within what that grants (nxmem_policy.h)", 0},
+     "Load only what this policy names: the file's bytes are copied, sealed, hashed and compared, and that copy is "
+     "loaded, within the capabilities and bytes that its row grants. The libraries it needs are listed and not pinned",
+     0},
     {"json", KEY_JSON, "FILE", OPTION_ARG_OPTIONAL,
      "Write one JSON document to FILE; without FILE print it instead of lines", 0},
     {0, 'j', 0, 0, "The same as --json without FILE", 0},
@@ -100,6 +102,11 @@ static void take_json(nx_run_args *args, const char *word, struct argp_state *st
   args->as_json = !args->json_file;
 }
 
+static const char *policy_option(const char *word, struct argp_state *state) {
+  if (!*word) refuse_word("--policy", word, "the name of a file", state);
+  return word;
+}
+
 static uint32_t minor_option(const char *word, struct argp_state *state) {
   uint64_t minor = number_option("--minor", word, 0, state);
   char need[64];
@@ -159,7 +166,7 @@ static error_t parse(int key, char *word, struct argp_state *state) {
       args->reserve = reserve_option(word, state);
       return 0;
     case KEY_POLICY:
-      args->policy = word;
+      args->policy = policy_option(word, state);
       return 0;
     case 'j':
     case KEY_JSON:
@@ -192,7 +199,10 @@ static const struct argp PARSER = {
         "crashes ends the command by its signal; the last line on standard error names the step, also with --json. "
         "Numbers above 2^63-1 are text in JSON.\n\n"
         "A module that stays resident, and anything in the host's books that should be zero, is a "
-        "finding.\n\n" NX_EXIT_CODES_HELP,
+        "finding.\n\n"
+        "Under --policy a file that the policy does not allow, and a policy with a fault, are refused (1); a policy or "
+        "a plugin that is not there, or that others could have written, cannot be run (3). Nothing of it is loaded "
+        "then. nxmem_policy.h describes what a policy says.\n\n" NX_EXIT_CODES_HELP,
 };
 
 void nx_run_parse(int argc, char **argv, nx_run_args *out) {

@@ -41,7 +41,7 @@ static void show(nx_session *session, const nxmem_policy_report *report) {
 nxmem_result nx_run_open_by_policy(nx_session *session, nxmem_error *error) {
   nxmem_policy *policy = NULL;
   nxmem_policy_report *report = NULL;
-  char *path = nx_absolute(session->args->policy, NULL);
+  char *path = nx_absolute_as_written(session->args->policy);
   nxmem_result r = nxmem_policy_load(path, &policy, error);
   free(path);
   if (r == NXMEM_OK) r = nxmem_policy_open(policy, session->host, session->path, &session->plugin, &report, error);

@@ -40,11 +40,22 @@ typedef struct walk {
 /* The end of a long part is what tells it; the reason must have room behind it. */
 enum { SHOWN_MAX = 300 };
 
-static nxmem_result refuse(const walk *w, const char *why) {
-  static const nx_context context = {NX_RECORD_SAID, "let only root or the user that loads it own and write all of it"};
+static nxmem_result refuse_so(const walk *w, const char *why, const char *remedy) {
+  const nx_context context = {NX_RECORD_SAID, remedy};
   const size_t length = w->seen == 0 ? 1u : w->seen, cut = length > SHOWN_MAX ? length - SHOWN_MAX : 0u;
   return nx_fail_in(w->error, NXMEM_ERR_CANNOT_OPEN, (nxmem_verdict){NXMEM_REASON_NONE, 0, 0, 0}, context,
                     "trust %s: %s%.*s %s", w->what, cut == 0 ? "" : "...", (int)(length - cut), w->path + cut, why);
+}
+
+static nxmem_result refuse(const walk *w, const char *why) {
+  return refuse_so(w, why, "let only root or the user that loads it own and write all of it");
+}
+
+/* What the kernel answered. */
+static nxmem_result cannot(const walk *w, int cause) {
+  char why[128];
+  (void)snprintf(why, sizeof why, "cannot be opened: %s", strerror(cause));
+  return refuse_so(w, why, "name a file that is there and can be read");
 }
 
 static const char *owner_fault(const struct stat *found) {
@@ -70,7 +81,7 @@ static const char *file_fault(const struct stat *found) {
 
 static nxmem_result look(const walk *w, const char *(*fault)(const struct stat *)) {
   struct stat found;
-  if (fstat(w->fd, &found) != 0) return refuse(w, strerror(errno));
+  if (fstat(w->fd, &found) != 0) return cannot(w, errno);
   const char *why = fault(&found);
   return why == NULL ? NXMEM_OK : refuse(w, why);
 }
@@ -81,11 +92,11 @@ static nxmem_result step(walk *w) {
   const char *begin = w->path + w->seen + 1;
   const size_t length = strcspn(begin, "/");
   w->seen += 1 + length;
-  if (length > NAME_MAX) return refuse(w, strerror(ENAMETOOLONG));
+  if (length > NAME_MAX) return cannot(w, ENAMETOOLONG);
   memcpy(name, begin, length);
   name[length] = '\0';
   const int next = openat(w->fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-  if (next < 0) return refuse(w, strerror(errno));
+  if (next < 0) return cannot(w, errno);
   (void)close(w->fd);
   w->fd = next;
   return NXMEM_OK;
@@ -105,7 +116,7 @@ static nxmem_result open_seen(const walk *w, int *fd_out) {
   char seen[32];
   (void)snprintf(seen, sizeof seen, "/proc/self/fd/%d", w->fd);
   const int fd = open(seen, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (fd < 0) return refuse(w, strerror(errno));
+  if (fd < 0) return cannot(w, errno);
   *fd_out = fd;
   return NXMEM_OK;
 }
@@ -117,7 +128,7 @@ nxmem_result nx_trust_open(const char *what, const char *path, int *fd_out, nxme
                    path == NULL ? "NULL" : path);
   walk w = {.what = what, .path = path, .error = error};
   w.fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-  if (w.fd < 0) return refuse(&w, strerror(errno));
+  if (w.fd < 0) return cannot(&w, errno);
   nxmem_result r = go(&w);
   if (r == NXMEM_OK) r = open_seen(&w, fd_out);
   (void)close(w.fd);

@@ -8,7 +8,8 @@ from harness import Setting, equal, fits_a_terminal, main, nxmem, plugin
 HELPS = [("help", ["--help"], ["inspect", "run", "Exit codes"]),
          ("help of inspect", ["inspect", "--help"], ["--json", "Exit codes"]),
          ("help of run", ["run", "--help"],
-          ["--mechanism", "--device", "--blocks", "--bytes", "--align", "--minor", "--direct", "--json", "--reserve", "Exit codes"])]
+          ["--mechanism", "--device", "--blocks", "--bytes", "--align", "--minor", "--direct", "--json", "--reserve", "--policy", "not pinned",
+           "Exit codes"])]
 
 WRONG = [("no subcommand", []),
          ("unknown subcommand", ["frobnicate", "x"]),
@@ -32,6 +33,9 @@ WRONG = [("no subcommand", []),
          ("a reservation that is no power of two", ["run", "--reserve", "96M", "a"]),
          ("a reservation below the least", ["run", "--reserve", "32M", "a"]),
          ("a reservation with a terminal escape", ["run", "--reserve", "\x1b[31m", "a"]),
+         ("a policy without a name", ["run", "--policy=", "a"]),
+         ("a policy option without its file", ["run", "a", "--policy"]),
+         ("a second file behind a policy", ["run", "--policy", "p", "a", "b"]),
          ("a document without a name", ["run", "--json=", "a"]),
          ("alignment of 0", ["run", "--align", "0", "a"]),
          ("alignment that is no power of two", ["run", "--align", "48", "a"]),
