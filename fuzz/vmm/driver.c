@@ -345,7 +345,10 @@ static uint8_t *mark_of(vm_driver *d, uint64_t made, const char *what) {
   return &d->marks[made];
 }
 
-/* An event that failed is the device's loss; before anything is advertised it is a capability that is not there. */
+/*
+ * A queued release's event that failed is the device's loss. One that was made in the section in which it is looked at stands behind no work: the probe's, or that
+ * of an end that asks whether the device is lost.
+ */
 static nx_vmm_answer mark_state(void *self, uint64_t made) {
   vm_driver *d = self;
   uint32_t outcome = enter(d, CALL_STATE);
@@ -353,7 +356,7 @@ static nx_vmm_answer mark_state(void *self, uint64_t made) {
   if (outcome == NX_VMM_DONE && *m == 1 && !it.honest) outcome = NX_VMM_PENDING;
   now(d)->states++;
   now(d)->state_outcome = outcome;
-  if (!it.probing && (outcome == NX_VMM_NO_MEMORY || outcome == NX_VMM_REFUSED)) {
+  if (now(d)->marks == 0 && (outcome == NX_VMM_NO_MEMORY || outcome == NX_VMM_REFUSED)) {
     lose(d);
     now(d)->lost = 1;
   }

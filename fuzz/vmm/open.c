@@ -24,6 +24,7 @@ static void forget_engine(vm_engine *e) {
   for (uint32_t i = 0; i < it.block_top; i++)
     if (it.blocks[i].engine == e) it.blocks[i].state = VM_BLOCK_NONE;
   vm_forget_prefixes(e);
+  if (it.known[e->device]) vm_total[e->offer].lost = 1;
   if (e->driver->open) vm_driver_forget(e->driver);
   e->driver->open = 0;
   e->life = VM_NONE;
@@ -64,10 +65,32 @@ static void give_back(vm_engine *e, const vm_section *s) {
   if (due && s->unreserve_fails == 0) e->bytes = 0;
 }
 
+/* Something is left and no call has met a loss: the device is asked, once, by a mark that is looked at and dropped, and by nothing else. */
+static void ask(vm_engine *e) {
+  const vm_section *s = vm_section_next(e);
+  if (s == NULL) {
+    vm_expect(vm_is_captured(e), "a device is not asked whether it is lost");
+    return;
+  }
+  const int bound = s->bind == NX_VMM_DONE, made = bound && s->mark_outcome == NX_VMM_DONE;
+  const int ends = made && (s->state_outcome == NX_VMM_LOST || s->state_outcome == NX_VMM_SHUT_DOWN);
+  vm_same("marks by which a device is asked", s->marks, bound);
+  vm_same("marks looked at by which a device is asked", s->states, made);
+  vm_same("marks dropped by which a device was asked", s->drops, made && !ends);
+  vm_same("other calls where a device is asked",
+          s->creates + s->create_fails + s->maps + s->map_fails + s->destroyed + s->refused + s->writable +
+              s->readable + s->reserves + s->unreserves,
+          0);
+  vm_same("granules unmapped where a device is asked", s->unmapped | s->unmap_failed, 0);
+  if (s->drop_fails != 0 && s->drop_lost == 0) e->lost_marks++;
+  vm_settle();
+}
+
 /* A released allocator: all that can be given back is. */
 void vm_close(vm_engine *e) {
   vm_settle();
   e->life = VM_RELEASED;
+  if (!vm_is_gone(e) && is_used(e)) ask(e);
   if (vm_is_gone(e)) {
     forget_engine(e);
     return;

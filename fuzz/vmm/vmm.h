@@ -29,7 +29,7 @@ enum {
   VM_VIEWS = 4, /* of one block */
   VM_GRANULES = 64,
   VM_HANDLES = 160,
-  VM_MARKS = 64,
+  VM_MARKS = 256, /* each step may make one of each driver */
   VM_RULES = 4,
   VM_SECTIONS = 64,
   VM_UNIT = 256,

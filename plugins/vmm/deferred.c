@@ -54,12 +54,13 @@ static uint32_t mark_state(nx_engine *engine, uint64_t mark) {
 
 /*
  * A mark is made, asked and dropped: the one call that a lost device cannot answer as a healthy one does. Nothing is waited for, and nothing is changed.
+ * No work of ours stands before it, and a driver may have no marks at all: a refusal says nothing of the device, only a loss does.
  */
 int nx_ask_if_lost_locked(nx_engine *engine) {
   uint64_t mark = 0u;
   if (nx_device_begin(&engine->device) != NX_VMM_DONE) return nx_device_is_lost(&engine->device);
   if (nx_device_mark(&engine->device, &mark) == NX_VMM_DONE) {
-    (void)mark_state(engine, mark);
+    (void)nx_device_mark_state(&engine->device, mark);
     drop_mark(engine, mark);
   }
   nx_device_end(&engine->device);
