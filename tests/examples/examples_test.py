@@ -1,6 +1,10 @@
 #!/usr/bin/env python3
 """Each example compiles without a warning and says what it is there to show. LIBRARIES SANITIZERS. Prints TAP."""
+import hashlib
+import json
+import shutil
 import sys
+from pathlib import Path
 
 sys.dont_write_bytecode = True
 from compiled import ROOT, Build, Failed, run, tap  # noqa: E402
@@ -29,6 +33,31 @@ def shows(source, compiler, standard, plugins, words, printed):
     return row
 
 
+def under_policy(compiler):
+    """A plugin and a policy of their own; what the policy names, then the same file with one byte more."""
+    def row():
+        program = BUILD.compile(compiler, "c11", ROOT / "examples/under_policy.c", libraries=("-lnxmem_policy", "-lnxmem"))
+        place = Path(BUILD.place.name).resolve()
+        plugin, policy = place / "pinned.so", place / "policy.json"
+        shutil.copyfile(BUILD.plugin("minimal"), plugin)
+        sha256 = hashlib.sha256(plugin.read_bytes()).hexdigest()
+        policy.write_text(json.dumps({"version": 1, "plugins": [
+            {"path": str(plugin), "sha256": sha256, "capabilities": ["allocator"], "max_owned_bytes": 4096,
+             "max_mapped_bytes": "unlimited", "isolation": "none"}]}), encoding="utf-8")
+        plugin.chmod(0o644)
+        policy.chmod(0o644)
+        said = run([program, policy, plugin]).splitlines()
+        if said[:2] + said[-1:] != [f"verified: sha256 {sha256}", "granted: 4096 owned bytes", "4097 bytes: refused"]:
+            raise Failed("\n".join(said))
+        if not any(line.startswith("not pinned: libc.so") for line in said):
+            raise Failed("\n".join(said))
+        with plugin.open("ab") as file:
+            file.write(b"x")
+        if run([program, policy, plugin], code=1):
+            raise Failed("something was printed of a plugin that is not allowed")
+    return row
+
+
 def refuses():
     program = BUILD.compile(C[0], "c11", ROOT / "examples/smallest_host.c")
     run([program, ROOT / "README.md"], code=1)
@@ -46,4 +75,5 @@ def plugin_builds():
 
 sys.exit(tap([(f"{source} by {compiler} on {plugins[0]}", shows(source, compiler, standard, plugins, words, printed))
               for source, compilers, standard, plugins, words, printed in ROWS for compiler in compilers]
+             + [(f"under_policy.c by {compiler}", under_policy(compiler)) for compiler in C]
              + [("a file that is no plugin is refused", refuses), ("the smallest plugin under the smallest host", plugin_builds)]))
