@@ -255,6 +255,23 @@ static void healthy_device_keeps_what_is_left(void **state) {
   nx_tally_bury();
 }
 
+/* A driver without marks is no lost device: neither this allocator nor another on it is given up. */
+static void refused_question_loses_nothing(void **state) {
+  nx_vmm *vmm = *state;
+  const NxmemAllocation block = nx_vmm_take(vmm, 1u, NX_G, NX_G);
+  nx_script_arm(NX_CALL_MARK_STATE, 1u, NX_VMM_REFUSED, 0);
+  nx_vmm_release(vmm);
+  assert_int_equal(nx_vmm_stats().device_lost, 0);
+  nx_script_arm(NX_CALL_MARK, 1u, NX_VMM_NO_MEMORY, 0);
+  assert_int_equal(nx_vmm_report().live_allocations, 1);
+  assert_int_equal(nx_vmm_stats().device_lost, 0);
+  block.ptr[0] = 1u; /* still mapped */
+  nx_script_arm(NX_CALL_MARK, 1u, NX_VMM_LOST, 0);
+  assert_int_equal(nx_vmm_report().live_allocations, 0);
+  nx_vmm_no_breach();
+  nx_tally_bury();
+}
+
 /* One allocator sees the loss: the other's release destroys nothing either. */
 static void loss_is_the_devices(void **state) {
   nx_vmm *vmm = *state, other = {0}, late = {0};
@@ -398,6 +415,7 @@ int main(void) {
       NX_VMM_TEST(lost_device_closes_its_books),
       NX_VMM_TEST(unnoticed_loss_closes_its_books),
       NX_VMM_TEST(healthy_device_keeps_what_is_left),
+      NX_VMM_TEST(refused_question_loses_nothing),
       NX_VMM_TEST(loss_is_the_devices),
       NX_VMM_TEST(queue_outlives_its_allocator),
       NX_VMM_TEST(forked_child_is_refused),
