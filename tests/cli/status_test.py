@@ -3,7 +3,9 @@
 import json
 import os
 
-from harness import equal, main, nxmem, plugin, write
+from harness import HERE, equal, main, nxmem, plugin, refused_in_one_line, write
+
+EXAMPLES = os.path.join(HERE, "..", "..", "host", "cli", "status")
 
 KIB = 1024
 
@@ -108,6 +110,47 @@ def limit_is_lowered():
     figures_add_up(rows)
 
 
+def unloads_behind_a_queue():
+    with open(os.path.join(EXAMPLES, "unload_and_queue.json"), encoding="utf-8") as file:
+        example = json.load(file) | {"plugins": {"minimal": plugin("minimal")}}
+    code, rows = report(example)
+    equal(code, 0)
+    done = rows["rows"][:len(example["steps"])]
+    equal([(r["name"], r["result"]) for r in done],
+          [(step["do"], step.get("expect", "ok")) for step in example["steps"]])
+    refused, allowed = [r for r in done if r["name"] == "unload"]
+    equal((refused["error"]["reason_text"], refused["error"]["found"], refused["error"]["needed"]),
+          ("the plugin still holds objects", 1, 0))
+    assert "live_allocators" in refused["error"]["message"], refused
+    equal(allowed["verdict"], "ok")
+    drained = next(r for r in done if r["name"] == "drain")
+    equal([drained[key] for key in ("completed", "quarantined", "left")], [1, 0, 0])
+    equal(row(rows, "tier host")["used"], axes(0))
+    equal(row(rows, "mechanism a")["lifecycle"], "removed")
+
+
+def step_is_refused(*steps):
+    def run_it():
+        code, rows = report(scenario(*steps))
+        equal(code, 1)
+        equal(rows["rows"][len(steps) - 1]["result"], "invalid-argument")
+    return run_it
+
+
+def cannot_be_read(step):
+    return lambda: refused_in_one_line(run(scenario(step)))
+
+
+NEW_STEPS = [("a push to a queue that is unknown", step_is_refused(allocate("x", "a", 1), {"do": "push", "queue": "q", "name": "x"})),
+             ("a drain of a queue that is unknown", step_is_refused({"do": "drain", "queue": "q"})),
+             ("a close of a queue that is unknown", step_is_refused({"do": "close", "queue": "q"})),
+             ("an unload of what is not open", step_is_refused({"do": "unload", "plugin": "none"})),
+             ("an execution of what was not allocated", step_is_refused({"do": "execute", "name": "x"})),
+             ("a queue that is a number", cannot_be_read({"do": "queue", "queue": 7})),
+             ("room of text", cannot_be_read({"do": "queue", "queue": "q", "room": "1"})),
+             ("a plugin that is a list", cannot_be_read({"do": "unload", "plugin": []}))]
+
+
 def shows_a_table():
     done = run(scenario(allocate("x", "a", 40)))
     equal(done.returncode, 0)
@@ -184,7 +227,7 @@ def broken_scenarios():
 ROWS = [("a quota is refused", quota_is_refused), ("a refusal that is expected", refusal_is_expected),
         ("another outcome than expected", other_outcome_than_expected), ("a device is lost", device_is_lost),
         ("a slice is set aside", slice_is_set_aside), ("a limit is lowered", limit_is_lowered),
-        ("a table", shows_a_table)]
+        ("a table", shows_a_table), ("an unload behind a queue", unloads_behind_a_queue)] + NEW_STEPS
 
 
 FILES = [("a FIFO", no_regular_file(os.mkfifo)), ("a directory", no_regular_file(os.mkdir)),
