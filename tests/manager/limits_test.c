@@ -267,6 +267,10 @@ static void test_wrong_words(void **state) {
   nxmem_transaction t;
   nxmem_request request = nx_request(&s, 0, 1, 1, 1);
   request.authority = s.authorities[1];
+  nx_assert_code(nxmem_transaction_reserve(s.manager, &request, &t, &error), &error, NXMEM_ERR_WRONG_OWNER);
+  nx_assert_code(nxmem_manager_allocate(s.manager, &request, &bound, NULL, NULL, &error), &error,
+                 NXMEM_ERR_WRONG_OWNER);
+  rolled_back(reserved(&s, 0, AXES(1, 1, 1))); /* the books of its mechanism are open now */
   nx_assert_code(nxmem_manager_allocate(s.manager, &request, &bound, NULL, NULL, &error), &error,
                  NXMEM_ERR_WRONG_OWNER);
   request = nx_request(&s, 0, 1, 1, 1);
