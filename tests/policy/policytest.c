@@ -72,16 +72,26 @@ static uint8_t *read_file(const char *path, size_t *count_out) {
   return bytes;
 }
 
+static void put_hash(pt_bytes *made) {
+  uint8_t hash[32];
+  crypto_hash_sha256(hash, made->bytes, made->count);
+  sodium_bin2hex(made->sha256, sizeof made->sha256, hash, sizeof hash);
+}
+
+pt_bytes pt_bytes_of(const char *path) {
+  pt_bytes made = {0};
+  made.bytes = read_file(path, &made.count);
+  put_hash(&made);
+  return made;
+}
+
 pt_bytes pt_minimal_as(const char name[8]) {
   static const char old[] = "minimal";
-  pt_bytes made = {0};
-  made.bytes = read_file(MINIMAL, &made.count);
+  pt_bytes made = pt_bytes_of(MINIMAL);
   uint8_t *at = memmem(made.bytes, made.count, old, sizeof old);
   if (at == NULL || strlen(name) != sizeof old - 1) fail_msg("no name to replace by %s", name);
   memcpy(at, name, sizeof old);
-  uint8_t hash[32];
-  crypto_hash_sha256(hash, made.bytes, made.count);
-  sodium_bin2hex(made.sha256, sizeof made.sha256, hash, sizeof hash);
+  put_hash(&made);
   return made;
 }
 

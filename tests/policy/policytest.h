@@ -24,7 +24,10 @@ typedef struct pt_bytes {
 } pt_bytes;
 pt_bytes pt_minimal_as(const char name[8]);
 
-/* Free what pt_minimal_as() made. */
+/* A file as it is. */
+pt_bytes pt_bytes_of(const char *path);
+
+/* Free what pt_minimal_as() or pt_bytes_of() made. */
 void pt_bytes_free(pt_bytes *bytes);
 
 void pt_write(const char *path, const void *bytes, size_t count, unsigned mode);

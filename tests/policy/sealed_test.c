@@ -191,6 +191,26 @@ static void give_up_with_a_block(nxmem_host host, nxmem_plugin plugin, const cha
   assert_int_equal(nxmem_allocator_close(allocator, 0, NULL), NXMEM_OK);
 }
 
+/* The loader keeps it, although it was unloaded: its number must not become that of other bytes, and it is the same module when it comes again. */
+static void test_resident(void **state) {
+  (void)state;
+  pt_bytes one = pt_bytes_of(RESIDENT), two = pt_minimal_as("another");
+  nxmem_host host = pt_host();
+  const size_t fds = pt_open_fds();
+  nxmem_unload_info info;
+  assert_int_equal(nxmem_plugin_try_unload(must_open(host, &one), &info, NULL), NXMEM_OK);
+  assert_int_equal(info.unmapped, 0);
+  assert_int_equal(pt_open_fds(), fds + 1);
+  nxmem_plugin other = must_open(host, &two);
+  pt_assert_is(other, "another");
+  pt_unload(other);
+  assert_int_equal(nxmem_plugin_try_unload(must_open(host, &one), &info, NULL), NXMEM_OK);
+  assert_int_equal(pt_open_fds(), fds + 1);
+  pt_host_gone(host);
+  pt_bytes_free(&one);
+  pt_bytes_free(&two);
+}
+
 /* Its number stays taken, so other bytes get another; and the same bytes take the leak over. */
 static void test_leaked(void **state) {
   (void)state;
@@ -305,5 +325,6 @@ int main(void) {
   nx_suite_add(&suite, "two hosts", test_two_hosts, NULL);
   nx_suite_add(&suite, "a descriptor that somebody closed", test_stolen, NULL);
   nx_suite_add(&suite, "given up, and the host gone", test_buried, NULL);
+  nx_suite_add(&suite, "kept by the loader", test_resident, NULL);
   return nx_suite_run(&suite, "policy_sealed");
 }
