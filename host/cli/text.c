@@ -60,3 +60,39 @@ char *nx_show_hex(const void *bytes, size_t length) {
   out[2 * length] = '\0';
   return out;
 }
+
+char *nx_file_uri(const char *path) {
+  static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/";
+  static const char digits[] = "0123456789ABCDEF", scheme[] = "file://";
+  char *uri = malloc(sizeof scheme + 3 * strlen(path)), *at = uri;
+  if (!uri) nx_out_of_memory();
+  at += strlen(strcpy(at, scheme));
+  for (; *path; path++) {
+    if (strchr(plain, *path)) {
+      *at++ = *path;
+      continue;
+    }
+    *at++ = '%';
+    *at++ = digits[(unsigned char)*path >> 4];
+    *at++ = digits[(unsigned char)*path & 15];
+  }
+  *at = '\0';
+  return uri;
+}
+
+const char *nx_entity(char c) {
+  switch (c) {
+    case '&':
+      return "&amp;";
+    case '<':
+      return "&lt;";
+    case '>':
+      return "&gt;";
+    case '"':
+      return "&quot;";
+    case '\'':
+      return "&#39;";
+    default:
+      return NULL;
+  }
+}

@@ -23,6 +23,12 @@ int nx_is_printable(const char *text);
 /* What `bytes` are, as lower-case hexadecimal. */
 char *nx_show_hex(const void *bytes, size_t length);
 
+/* A path as a URI (RFC 3986: everything but unreserved characters and the slash becomes %XX). The caller's to free. */
+char *nx_file_uri(const char *path);
+
+/* What stands for a character in XML and HTML; NULL: itself. */
+const char *nx_entity(char c);
+
 /* "nxmem: out of memory ..." on stderr, exit code 3: the command holds nothing that others need. */
 _Noreturn void nx_out_of_memory(void);
 

@@ -9,6 +9,7 @@
 
 #include "audit/document.h"
 #include "nxmem.h"
+#include "text.h"
 
 static const char STYLE[] =
     ":root{color-scheme:light dark;--line:#8884;--error:#c62828;--warning:#b26a00;--note:#5f6b7a;--ok:#2e7d32}"
@@ -24,26 +25,9 @@ static const char STYLE[] =
 
 /* ---- Text -------------------------------------------------------------------------------------------------------- */
 
-static const char *entity(char c) {
-  switch (c) {
-    case '&':
-      return "&amp;";
-    case '<':
-      return "&lt;";
-    case '>':
-      return "&gt;";
-    case '"':
-      return "&quot;";
-    case '\'':
-      return "&#39;";
-    default:
-      return NULL;
-  }
-}
-
 static void put(FILE *out, const char *text) {
   for (; *text; text++) {
-    const char *replaced = entity(*text);
+    const char *replaced = nx_entity(*text);
     if (replaced)
       fputs(replaced, out);
     else

@@ -48,28 +48,8 @@ static json_t *driver_object(void) {
   return driver;
 }
 
-/* RFC 3986: everything but unreserved characters and the slash becomes %XX. */
-static char *file_uri(const char *path) {
-  static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/";
-  static const char digits[] = "0123456789ABCDEF", scheme[] = "file://";
-  char *uri = malloc(sizeof scheme + 3 * strlen(path)), *at = uri;
-  if (!uri) nx_out_of_memory();
-  at += strlen(strcpy(at, scheme));
-  for (; *path; path++) {
-    if (strchr(plain, *path)) {
-      *at++ = *path;
-      continue;
-    }
-    *at++ = '%';
-    *at++ = digits[(unsigned char)*path >> 4];
-    *at++ = digits[(unsigned char)*path & 15];
-  }
-  *at = '\0';
-  return uri;
-}
-
 static json_t *location_object(const char *path) {
-  char *uri = file_uri(path);
+  char *uri = nx_file_uri(path);
   json_t *location = nx_audit_object(), *physical = nx_audit_object(), *artifact = nx_audit_object();
   nx_set_text(artifact, "uri", uri);
   free(uri);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "conform/result.h"
+#include "text.h"
 
 /* Controls are escaped before; U+FFFE and U+FFFF are printable to a terminal, but no characters of XML. */
 static size_t not_xml(const char *at) {
@@ -15,27 +16,10 @@ static size_t not_xml(const char *at) {
   return !strncmp(at, fffe, 3) || !strncmp(at, ffff, 3) ? 3 : 0;
 }
 
-static const char *entity(char c) {
-  switch (c) {
-    case '&':
-      return "&amp;";
-    case '<':
-      return "&lt;";
-    case '>':
-      return "&gt;";
-    case '"':
-      return "&quot;";
-    case '\'':
-      return "&apos;";
-    default:
-      return NULL;
-  }
-}
-
 static void put_text(FILE *out, const char *text) {
   while (*text) {
     size_t skip = not_xml(text);
-    const char *replaced = entity(*text);
+    const char *replaced = nx_entity(*text);
     if (skip) {
       fputs("\xEF\xBF\xBD", out);
       text += skip;

@@ -53,29 +53,9 @@ static json_t *driver_object(void) {
   return driver;
 }
 
-/* RFC 3986: everything but unreserved characters and the slash becomes %XX. */
-static char *file_uri(const char *path) {
-  static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/";
-  static const char digits[] = "0123456789ABCDEF", scheme[] = "file://";
-  char *uri = malloc(sizeof scheme + 3 * strlen(path)), *at = uri;
-  if (!uri) nx_out_of_memory();
-  at += strlen(strcpy(at, scheme));
-  for (; *path; path++) {
-    if (strchr(plain, *path)) {
-      *at++ = *path;
-      continue;
-    }
-    *at++ = '%';
-    *at++ = digits[(unsigned char)*path >> 4];
-    *at++ = digits[(unsigned char)*path & 15];
-  }
-  *at = '\0';
-  return uri;
-}
-
 static json_t *location_object(const nx_result *result, const nx_finding *finding) {
   char where[NX_WHERE_BYTES];
-  char *uri = file_uri(result->file);
+  char *uri = nx_file_uri(result->file);
   json_t *location = must(json_object()), *physical = must(json_object()), *artifact = must(json_object());
   json_t *logical = must(json_object());
   nx_set_text(artifact, "uri", uri);
