@@ -6,9 +6,8 @@ import subprocess
 import sys
 import tomllib
 
-sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-import report_sources  # noqa: E402
-from generate import shortened  # noqa: E402
+import report_sources
+from generate import shortened
 
 
 def load_entries(root, name, key, needed):
