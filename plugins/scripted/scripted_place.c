@@ -25,8 +25,16 @@ static uint8_t *guarded(size_t size) {
   return NULL;
 }
 
+/* A free chunk that is longer by less than the smallest chunk (32 bytes) is handed out whole by glibc; of one that
+ * shrinks by more, the rest is cut off. */
+static uint8_t *exact(size_t size) {
+  enum { CUT_OFF = 64 };
+  uint8_t *longer = calloc(1u, size + CUT_OFF);
+  return longer == NULL ? NULL : realloc(longer, size);
+}
+
 nx_placed nx_place_bytes(nx_place place, size_t size) {
-  uint8_t *bytes = place == NX_PLACE_GUARD ? guarded(size) : calloc(1u, size);
+  uint8_t *bytes = place == NX_PLACE_GUARD ? guarded(size) : exact(size);
   return (nx_placed){bytes, size, place};
 }
 

@@ -4,6 +4,8 @@
  * Attackers played: none; here the attackers are under test, since a fixture that is tame by accident proves nothing.
  * Promise: every listed mechanism has a row here, and the module counts what befalls it, to its end and beyond.
  */
+#include <malloc.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "shows.h"
@@ -133,10 +135,39 @@ static void run_environment(const subject *s, const void *data) {
   assert_observed(counters);
 }
 
+static const module_row leftover_row = {"a table is exact where the heap has only chunks that are a little longer"};
+
+enum { CHUNKS = 256, LONGER = 136 };
+
+/* The smallest chunk is 32 bytes: from a free one of 144 glibc does not cut 128 but hands out all of it. Those between
+ * keep the free ones apart and are the caller's. */
+static void leave_longer_chunks(void *between[CHUNKS]) {
+  void *longer[CHUNKS];
+  for (size_t i = 0u; i < CHUNKS; i++) {
+    longer[i] = malloc(LONGER);
+    between[i] = malloc(LONGER);
+  }
+  for (size_t i = 0u; i < CHUNKS; i++) free(longer[i]);
+}
+
+static void run_leftover(const subject *s, const void *data) {
+  void *between[CHUNKS];
+  plugin p;
+  (void)data;
+  plugin_load(&p, s->file);
+  plugin_find(&p, "short-struct");
+  leave_longer_chunks(between);
+  const NxmemAllocatorVtable *table = plugin_open(&p);
+  assert_int_equal(malloc_usable_size((void *)(uintptr_t)table), 120u);
+  for (size_t i = 0u; i < CHUNKS; i++) free(between[i]);
+  plugin_close(&p);
+}
+
 int main(void) {
   add_mechanisms(&scripted, rows, COUNT(rows), 0);
   add_case(&scripted, "mechanism", &refused_open, run_refused_open);
   add_case(&scripted, "module", &observe_row, run_observe);
   add_case(&scripted, "module", &environment_row, run_environment);
+  add_case(&scripted, "module", &leftover_row, run_leftover);
   return run_added("scripted mechanisms");
 }
