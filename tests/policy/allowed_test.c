@@ -83,6 +83,32 @@ static void test_naming(void **state) {
   pt_host_gone(host);
 }
 
+/* Its note becomes one of another kind. */
+static const char *without_build_id(void) {
+  static const uint8_t note[] = {3, 0, 0, 0, 'G', 'N', 'U', 0};
+  pt_bytes bytes = pt_bytes_of(path);
+  uint8_t *at = memmem(bytes.bytes, bytes.count, note, sizeof note);
+  assert_non_null(at);
+  *at = 99;
+  const char *made = pt_path("no-build-id.so");
+  pt_write(made, bytes.bytes, bytes.count, 0644);
+  pt_bytes_free(&bytes);
+  return made;
+}
+
+/* By its path and hash it loads, and has none to report; a policy that asks for one refuses it. */
+static void test_no_build_id(void **state) {
+  begin(state);
+  const char *id = build_id(), *bare = without_build_id(), *sha256 = pt_sha256(bare);
+  path = bare;
+  memcpy(hash, sha256, sizeof hash);
+  assert_string_equal(build_id(), "");
+  try(pt_text("\"path\": \"%s\"", path), hash, NULL);
+  try(pt_text("\"path\": \"%s\", \"build_id\": \"%s\"", path, id), hash, "found no build id");
+  try(pt_text("\"build_id\": \"%s\"", id), hash, "found no build id");
+  pt_host_gone(host);
+}
+
 static void test_nothing_allowed(void **state) {
   begin(state);
   nxmem_policy *policy = pt_parsed("{\"version\": 1, \"plugins\": []}");
@@ -227,6 +253,48 @@ static void test_signature(void **state) {
   pt_host_gone(host);
 }
 
+/* Two signatures, something behind one, lines of another length, another file in its place. */
+static void test_signature_file(void **state) {
+  begin(state);
+  key_files key = make_key(), other = make_key();
+  const char *signature = sign(&key, path, 1), *odd = pt_path("odd.minisig");
+  read_text(sign(&other, path, 1));
+  const char *theirs = pt_text("%s", text);
+  read_text(signature);
+  const char *ours = pt_text("%s", text), *feed = strchr(ours, '\n'), *second = strchr(feed + 1, '\n');
+  const struct {
+    const char *made, *part;
+  } files[] = {
+      {pt_text("%s", ours), NULL},
+      {pt_text("%s%s", ours, ours), "is no signature file"},
+      {pt_text("%s%s", ours, theirs), "is no signature file"},
+      {pt_text("%s%s", theirs, ours), "is no signature file"},
+      {pt_text("%s\n", ours), "is no signature file"},
+      {pt_text("\n%s", ours), "is no signature file"},
+      {pt_text("%.*s =\n%s", (int)(second - ours), ours, second + 1), "is no signature file"},
+      {pt_text("%.*s\n%.*s%s", (int)(feed - ours), ours, (int)(second - feed - 5), feed + 1, second),
+       "is no signature file"},
+      {pt_text("untrusted comment: another\n%s", feed + 1), NULL}, /* nobody signed that line, and nobody reads it */
+  };
+  for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+    pt_write(odd, files[i].made, strlen(files[i].made), 0644);
+    assert_signed(odd, &key, files[i].part);
+  }
+  nxmem_policy *policy = signed_policy(odd, &key);
+  char *large = calloc(1, 16385);
+  pt_write(odd, large, 16385, 0644);
+  free(large);
+  pt_assert_refused(policy, host, path, NXMEM_ERR_CANNOT_OPEN, "more than 16384 bytes");
+  assert_int_equal(unlink(odd), 0);
+  assert_int_equal(symlink(signature, odd), 0);
+  pt_assert_refused(policy, host, path, NXMEM_ERR_CANNOT_OPEN, "is a symbolic link");
+  assert_int_equal(unlink(odd), 0);
+  assert_int_equal(mkfifo(odd, 0644), 0);
+  pt_assert_refused(policy, host, path, NXMEM_ERR_CANNOT_OPEN, "is no regular file");
+  nxmem_policy_free(policy);
+  pt_host_gone(host);
+}
+
 /* Cut at every length: never a signature, but for the last line's end. */
 static void test_signature_cut(void **state) {
   begin(state);
@@ -327,9 +395,11 @@ int main(int count, char **arguments) {
   alarm(100);
   nx_suite suite = {0};
   nx_suite_add(&suite, "by path, hash and build id", test_naming, NULL);
+  nx_suite_add(&suite, "a file without a build id", test_no_build_id, NULL);
   nx_suite_add(&suite, "a policy without rows", test_nothing_allowed, NULL);
   nx_suite_add(&suite, "what is reported", test_report, NULL);
   nx_suite_rows(&suite, ROWS(signature_rows), test_signature);
+  nx_suite_add(&suite, "signature files that hold more, less or something else", test_signature_file, NULL);
   nx_suite_add(&suite, "a signature file cut at every length", test_signature_cut, NULL);
   nx_suite_rows(&suite, ROWS(isolation_rows), test_isolation);
   return nx_suite_run(&suite, "policy_allowed");

@@ -16,6 +16,9 @@
 /* A public key of minisign's form. */
 #define KEY "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3"
 
+#define TEN "0000000000"
+#define LONG TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN
+
 typedef struct document_row {
   const char *name;
   const char *text;
@@ -112,6 +115,39 @@ static const document_row rows[] = {
      "public_key: needed"},
 };
 
+/* What JSON readers differ about. */
+#define LIMIT(number) \
+  HEAD NAMED CAPS "\"max_owned_bytes\": " number ", \"max_mapped_bytes\": 1, \"isolation\": \"none\"}]}"
+static const document_row odd_rows[] = {
+    {"the largest number", LIMIT("9223372036854775807"), NULL},
+    {"a number that is none", LIMIT("NaN"), "line 1"},
+    {"a number without end", LIMIT("Infinity"), "line 1"},
+    {"a number beyond doubles", LIMIT("1e999"), "line 1"},
+    {"a number of a hundred digits", LIMIT("1" TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN), "line 1"},
+    {"a number with a fraction of nothing", LIMIT("4096.0"), "max_owned_bytes: needed"},
+    {"a number with an exponent", LIMIT("4096e0"), "max_owned_bytes: needed"},
+    {"a number with a zero before it", LIMIT("04096"), "line 1"},
+    {"a number with a plus", LIMIT("+4096"), "line 1"},
+    {"a number in base 16", LIMIT("0x1000"), "line 1"},
+    {"less than nothing", LIMIT("-0"), "max_owned_bytes: needed"},
+    {"a truth for a number", LIMIT("true"), "max_owned_bytes: needed"},
+    {"null for a number", LIMIT("null"), "max_owned_bytes: needed"},
+    {"a version of 1.0", "{\"version\": 1.0, \"plugins\": []}", "version: needed the number 1"},
+    {"a text that is not UTF-8", HEAD "{\"path\": \"/a\xff\"}]}", "unable to decode"},
+    {"a key that is not UTF-8", "{\"version\": 1, \"\xc0\xaf\": 1}", "unable to decode"},
+    {"an overlong slash", HEAD "{\"path\": \"\xc0\xaf\"}]}", "unable to decode"},
+    {"a surrogate alone", HEAD "{\"path\": \"/\\ud800\"}]}", "line 1"},
+    {"a mark of byte order", "\xef\xbb\xbf{\"version\": 1, \"plugins\": []}", "line 1"},
+    {"a key twice, once escaped", "{\"version\": 1, \"\\u0076ersion\": 1, \"plugins\": []}", "duplicate"},
+    {"a comment", "{\"version\": 1, /* */ \"plugins\": []}", "line 1"},
+    {"a comma too many", "{\"version\": 1, \"plugins\": [],}", "line 1"},
+    {"single quotes", "{'version': 1, 'plugins': []}", "line 1"},
+    {"two documents", "{\"version\": 1, \"plugins\": []}{\"version\": 1, \"plugins\": []}", "line 1"},
+    {"a path with an escaped ..", HEAD "{\"path\": \"/a/\\u002e./b\", \"sha256\": \"" HASH "\", " CAPS REST "]}",
+     "path: needed"},
+    {"a key that is longer than a line", "{\"version\": 1, \"" LONG "\": 1, \"plugins\": []}", "unknown"},
+};
+
 static void test_document(void **state) {
   const document_row *row = *state;
   nxmem_policy *policy = NULL;
@@ -122,6 +158,46 @@ static void test_document(void **state) {
   if (row->part != NULL) pt_assert_line(got, NXMEM_ERR_INVALID_ARGUMENT, &error, row->part);
   assert_int_equal(policy != NULL, row->part == NULL);
   nxmem_policy_free(policy);
+}
+
+/* Lists in lists, as deep as the room allows: refused, and no stack runs out. */
+static void test_deep(void **state) {
+  (void)state;
+  static const char begin[] = "{\"version\": 1, \"plugins\": ";
+  for (size_t depth = 2040; depth <= (1u << 20) - sizeof begin; depth = depth < 2060 ? depth + 1 : depth * 4) {
+    const size_t bytes = sizeof begin - 1 + depth;
+    char *text = malloc(bytes);
+    memset(text, '[', bytes);
+    memcpy(text, begin, sizeof begin - 1);
+    nxmem_policy *policy = NULL;
+    nxmem_error error;
+    pt_assert_line(nxmem_policy_parse(text, bytes, &policy, &error), NXMEM_ERR_INVALID_ARGUMENT, &error, "line 1");
+    free(text);
+  }
+}
+
+/* A zero is no end of a text whose length is said. */
+static void test_zero_behind(void **state) {
+  (void)state;
+  static const char text[] = "{\"version\": 1, \"plugins\": []}";
+  nxmem_policy *policy = NULL;
+  nxmem_error error;
+  pt_assert_line(nxmem_policy_parse(text, sizeof text, &policy, &error), NXMEM_ERR_INVALID_ARGUMENT, &error, "line 1");
+  assert_int_equal(nxmem_policy_parse(text, sizeof text - 1, &policy, &error), NXMEM_OK);
+  nxmem_policy_free(policy);
+}
+
+/* As many rows as may be, and one more. */
+static void test_rows(void **state) {
+  (void)state;
+  char *text = malloc(1 << 20), *at = text + sprintf(text, HEAD);
+  for (int i = 0; i < 4097; i++) at += sprintf(at, "%s{\"build_id\":\"%04x\"}", i == 0 ? "" : ",", i);
+  memcpy(at, "]}", 2);
+  nxmem_policy *policy = NULL;
+  nxmem_error error;
+  pt_assert_line(nxmem_policy_parse(text, (size_t)(at - text) + 2, &policy, &error), NXMEM_ERR_INVALID_ARGUMENT, &error,
+                 "at most 4096");
+  free(text);
 }
 
 /* Whatever is cut off a good one, it is none any more; and no byte behind it is looked at. */
@@ -154,6 +230,10 @@ static void test_size(void **state) {
 int main(void) {
   nx_suite suite = {0};
   nx_suite_rows(&suite, ROWS(rows), test_document);
+  nx_suite_rows(&suite, ROWS(odd_rows), test_document);
+  nx_suite_add(&suite, "lists in lists", test_deep, NULL);
+  nx_suite_add(&suite, "a zero behind it", test_zero_behind, NULL);
+  nx_suite_add(&suite, "more rows than may be", test_rows, NULL);
   nx_suite_add(&suite, "a good one, cut at every length", test_every_length, NULL);
   nx_suite_add(&suite, "a document that is too large", test_size, NULL);
   return nx_suite_run(&suite, "policy_document");

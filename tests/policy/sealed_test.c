@@ -191,10 +191,18 @@ static void give_up_with_a_block(nxmem_host host, nxmem_plugin plugin, const cha
   assert_int_equal(nxmem_allocator_close(allocator, 0, NULL), NXMEM_OK);
 }
 
+typedef struct kept_row {
+  const char *name;
+  const char *path;
+} kept_row;
+
+static const kept_row kept_rows[] = {{"kept by the loader, as it was linked so", RESIDENT},
+                                     {"kept by the loader, for a unique symbol", UNIQUE}};
+
 /* The loader keeps it, although it was unloaded: its number must not become that of other bytes, and it is the same module when it comes again. */
 static void test_resident(void **state) {
-  (void)state;
-  pt_bytes one = pt_bytes_of(RESIDENT), two = pt_minimal_as("another");
+  const kept_row *row = *state;
+  pt_bytes one = pt_bytes_of(row->path), two = pt_minimal_as("another");
   nxmem_host host = pt_host();
   const size_t fds = pt_open_fds();
   nxmem_unload_info info;
@@ -206,6 +214,34 @@ static void test_resident(void **state) {
   pt_unload(other);
   assert_int_equal(nxmem_plugin_try_unload(must_open(host, &one), &info, NULL), NXMEM_OK);
   assert_int_equal(pt_open_fds(), fds + 1);
+  pt_host_gone(host);
+  pt_bytes_free(&one);
+  pt_bytes_free(&two);
+}
+
+/* Refused once its code had run, and it cannot go: a factory is owed a release that cannot be found. Its terms bind nobody who comes later. */
+static void test_refused_and_kept(void **state) {
+  (void)state;
+  static const nxmem_sealed_options terms = {"terms", NXMEM_CAP_ALLOCATOR, 4096, 4096};
+  pt_bytes one = pt_bytes_of(OWING), two = pt_minimal_as("another");
+  const size_t fds = pt_open_fds();
+  nxmem_host host = pt_host();
+  for (int i = 0; i < 3; i++) { /* again and again: one descriptor, one mapping */
+    const int fd = pt_memfd(&one, ALL_SEALS);
+    nxmem_plugin none = {0x5A5A};
+    nxmem_error error;
+    pt_assert_line(open_sealed(host, fd, i == 1 ? &terms : NULL, &none, &error), NXMEM_ERR_CONTRACT, &error, "");
+    assert_int_equal(none.id, 0x5A5A);
+    close(fd);
+    assert_int_equal(pt_open_fds(), fds + 1);
+    assert_true(pt_sealed_mappings() != 0);
+  }
+  nxmem_host_counts counts;
+  assert_int_equal(nxmem_host_count(host, &counts, NULL), NXMEM_OK);
+  assert_true(counts.forced_leaks != 0);
+  nxmem_plugin other = must_open(host, &two);
+  pt_assert_is(other, "another");
+  pt_unload(other);
   pt_host_gone(host);
   pt_bytes_free(&one);
   pt_bytes_free(&two);
@@ -325,6 +361,7 @@ int main(void) {
   nx_suite_add(&suite, "two hosts", test_two_hosts, NULL);
   nx_suite_add(&suite, "a descriptor that somebody closed", test_stolen, NULL);
   nx_suite_add(&suite, "given up, and the host gone", test_buried, NULL);
-  nx_suite_add(&suite, "kept by the loader", test_resident, NULL);
+  nx_suite_rows(&suite, ROWS(kept_rows), test_resident);
+  nx_suite_add(&suite, "refused with a debt, and kept", test_refused_and_kept, NULL);
   return nx_suite_run(&suite, "policy_sealed");
 }
