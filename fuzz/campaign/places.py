@@ -9,13 +9,13 @@ WITH_CONTRACTS = ("core",)  # only the core has contracts
 
 # The most bytes of an input: longer ones find no more and take longer. Texts end behind every limit, lives have some
 # twenty steps.
-MOST_BYTES = {"lifecycle": 400, "deferred": 400, "load": 400, "vmm": 400, "table": 340, "status": 280,
-              "elf": 2048}
+MOST_BYTES = {"lifecycle": 400, "deferred": 400, "load": 400, "vmm": 400, "owners": 400, "table": 340, "status": 280,
+              "elf": 2048, "policy": 1800}
 OTHER_BYTES = 1040
 
 # How much of the processors a target gets beside the others: a life is a sequence, and its states take long to reach;
 # a table or a text is one step deep, and its corpus is complete within minutes.
-SHARES = {"lifecycle": 6, "deferred": 4, "vmm": 6, "load": 2, "core": 2}
+SHARES = {"lifecycle": 6, "deferred": 4, "vmm": 6, "owners": 6, "load": 2, "core": 2}
 
 
 def targets():

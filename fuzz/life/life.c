@@ -60,7 +60,9 @@ static void make_host(void) {
   const uint8_t mode = it.header.mode;
   options.fetch = life_is_direct() ? NXMEM_FETCH_DIRECT : NXMEM_FETCH_GUARDED;
   options.overlap = mode & LIFE_TRUSTED ? NXMEM_OVERLAP_TRUSTED : NXMEM_OVERLAP_CHECKED;
-  options.reclaim = mode & LIFE_NO_HOOK ? NULL : life_reclaim_hook;
+  options.reclaim = it.rules->reclaim != NULL ? it.rules->reclaim : life_reclaim_hook;
+  options.reclaim_ctx = it.rules->reclaim_ctx;
+  if (mode & LIFE_NO_HOOK) options.reclaim = NULL;
   if (mode & LIFE_OLD) options.range.minor_max = 0;
   if (it.rules->loads) options.capability_flags = (it.header.caps & 31u) | 1u;
   life_same_result("create host", nxmem_host_create(&options, &it.host, NULL), NXMEM_OK);
@@ -263,6 +265,7 @@ static void free_what_is_owed(void) {
 
 static void end(void) {
   it.honest = 1;
+  if (it.rules->end != NULL) it.rules->end();
   complete_all();
   close_all();
   life_check();
@@ -312,6 +315,10 @@ static const operation operations[OP_COUNT] = {
 /* The first byte says which; the others are the operation's own. */
 void life_step(void) {
   if (it.steps++ >= LIFE_STEPS) return;
+  if (it.rules->step != NULL) {
+    it.rules->step();
+    return;
+  }
   life_record op = life_take();
   const uint32_t which = it.rules->ops[op.op % it.rules->op_count];
   operations[which](&op);
@@ -321,6 +328,7 @@ void life_step(void) {
 void life_run(const life_rules *rules, const uint8_t *data, size_t size) {
   begin(rules, data, size);
   life_check_about(0);
+  if (rules->begin != NULL) rules->begin();
   while (it.in.left > 0 && it.steps < LIFE_STEPS) life_step();
   life_check();
   end();

@@ -51,6 +51,12 @@ typedef struct life_rules {
   uint32_t op_count;
   int honest_tables; /* tables are honest: nothing stands in the way of what comes behind them */
   int loads;         /* each input has a host and a load of its own; else those of the inputs before it */
+  /* Of a target that has steps of its own; NULL elsewhere. */
+  void (*begin)(void);
+  void (*step)(void);
+  void (*end)(void);
+  nxmem_reclaim_fn reclaim;
+  void *reclaim_ctx;
 } life_rules;
 
 typedef struct life_header {
@@ -183,7 +189,8 @@ typedef enum life_kind {
   CALL_CLOSE,
   CALL_COMMIT,
   CALL_COMMITTED,
-  CALL_GROUP
+  CALL_GROUP,
+  CALL_OWNED /* a release that owns: what the plugin leaves as it was is kept */
 } life_kind;
 
 typedef struct life_frame {
@@ -196,7 +203,9 @@ typedef struct life_frame {
   uint64_t before; /* of a drain: queued ones; of a commit: its cost */
   uint32_t factory;
   uint64_t id;
-  int completed, released, handing_back, refuse_pin;
+  int completed, released, handing_back, refuse_pin, lost;
+  uint32_t status; /* of a release that owns: what was answered, and what came of it */
+  int gone, unchanged;
   uint64_t offset, size, align;
   const NxmemByteRange *ranges; /* `count` of them, the caller's */
   uint32_t group[LIFE_GROUP], count, mapped, kept, touched;

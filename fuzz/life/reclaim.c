@@ -179,7 +179,9 @@ void life_op_reclaim(const life_record *op) {
     e = expect(named, &r, bad, op);
     runs = hook.expected != NULL;
   }
+  life_lend(count, sizeof count);
   const NxmemStatus status = call(a, context, request, out);
+  (void)life_take_back(count);
   life_expect(hook.expected == NULL || !runs, "reclaim: the hook was not asked");
   judge_answer(&e, status.code, count, written);
   life_withdraw(block);

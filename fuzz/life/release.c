@@ -28,6 +28,7 @@ void life_check_allocation(const life_allocator *a, const life_block *b, const N
 static int may_be_asked(const life_frame *f, const life_block *b) {
   switch (f->kind) {
     case CALL_RELEASE:
+    case CALL_OWNED:
       return f->block == b && f->calls == 0;
     case CALL_ALLOCATE:
       return f->block == b && f->handing_back && !f->released;
@@ -84,6 +85,16 @@ static void released(life_frame *f, life_block *b, const verdict *v) {
   }
 }
 
+/* Behind a loss it does not matter what is answered. */
+static void own(life_frame *f, life_block *b, const verdict *v) {
+  verdict owned = *v;
+  if (f->lost) owned.fate = KEPT;
+  f->gone = owned.fate == GONE;
+  f->unchanged = owned.fate == LIVE;
+  f->status = v->status;
+  settle(b, &owned);
+}
+
 static void end(life_block *b, const verdict *v) {
   life_frame *f = life_top();
   switch (f->kind) {
@@ -92,6 +103,9 @@ static void end(life_block *b, const verdict *v) {
       break;
     case CALL_ALLOCATE:
       undo_allocation(f, b, v);
+      break;
+    case CALL_OWNED:
+      own(f, b, v);
       break;
     case CALL_GROUP:
       f->kept += v->fate != GONE;

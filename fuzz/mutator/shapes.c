@@ -65,3 +65,9 @@ static const uint8_t record[] = {1, 1, 1, 1, 1, 3, 8, 0};
 static const uint16_t edges[] = {0, 8, 16, 40, 56, 64, 4096, 0xFFFF};
 const fuzz_shape fuzz_target_shape = {head, record, edges};
 #endif
+#ifdef FUZZ_TARGET_owners
+static const uint8_t head[] = {1, 1, 14, 0};
+static const uint8_t record[] = {1, 1, 1, 1, 1, 3, 8, 0};
+static const uint16_t edges[] = {0, 8, 16, 40, 56, 64, 4096, 0xFFFF};
+const fuzz_shape fuzz_target_shape = {head, record, edges};
+#endif

@@ -12,6 +12,8 @@ import core_seeds
 import elf_seeds
 import fetch_seeds
 import life_seeds
+import owners_seeds
+import policy_seeds
 import strings_seeds
 import vmm_seeds
 from layout import ALL_CAPS, CAP, CONSTANTS, FUZZ, MAX32, MAX64, MINOR_0_CAPS, RECORDS, whole
@@ -234,6 +236,8 @@ def dictionaries():
         yield target, edges + [entry(name, bytes_) for name, bytes_ in life_seeds.words(target)]
     yield "fetch", edges + [entry(name, bytes_) for name, bytes_ in fetch_seeds.words()]
     yield "elf", [entry(name, bytes_) for name, bytes_ in elf_seeds.words()]
+    yield "owners", edges + [entry(name, bytes_) for name, bytes_ in owners_seeds.words()]
+    yield "policy", [entry(name, bytes_) for name, bytes_ in policy_seeds.words()]
     yield "vmm", edges + [entry(name, bytes_) for name, bytes_ in vmm_seeds.words()]
     yield "core", (versions + edges + numbers(n for n in CONSTANTS if n.startswith("NXMEM_STATUS_"))
                    + list(sizes(core_seeds.RECORDS_READ))
@@ -249,7 +253,8 @@ def outputs():
     made = {}
     for target, seeds in (("table", [*allocator_seeds(), *other_table_seeds()]), ("negotiate", negotiate_seeds()),
                           ("fetch", fetch_seeds.seeds()), ("status", status_seeds()), ("core", core_seeds.seeds()),
-                          ("strings", strings_seeds.seeds()), ("elf", elf_seeds.seeds()), ("vmm", vmm_seeds.seeds())):
+                          ("strings", strings_seeds.seeds()), ("elf", elf_seeds.seeds()),
+                          ("policy", policy_seeds.seeds()), ("vmm", vmm_seeds.seeds()), ("owners", owners_seeds.seeds())):
         for name, bytes_ in seeds:
             made[FUZZ / "seeds" / target / f"{name}.bin"] = bytes_
     for target, name, bytes_ in life_seeds.seeds():

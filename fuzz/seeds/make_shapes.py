@@ -14,9 +14,9 @@ VMM = ([1, 1, 1, 1, 1, 1, 2, 8], [1, 1, 1, 1, 1, 3, 8])
 HEADS = {  # as the heads of targets/*.c say
     "fetch": ([1, 1, 4, 8], []),
     "table": ([1, 8, 8], []), "negotiate": ([1, 1, 4, 4, 4, 4, 4, 8, *[4] * 8, 8], []), "status": ([4, 4, 2], []),
-    "strings": ([1, 1, 4, 4, 2], []), "elf": ([16, 2, 2, 4, 8, 8, 8, 4, *[2] * 6], []),
+    "strings": ([1, 1, 4, 4, 2], []), "elf": ([16, 2, 2, 4, 8, 8, 8, 4, *[2] * 6], []), "policy": ([1, 1, 1], []),
     "core": ([1, 1], []), "lifecycle": LIFE, "deferred": LIFE, "load": LIFE,
-    "vmm": VMM}
+    "vmm": VMM, "owners": LIFE}
 TABLES = ("NxmemAllocatorVtable", "NxmemAllocatorFactoryVtable", "NxmemVirtualBackingVtable",
           "NxmemSharedMappingVtable", "NxmemNegotiateRequest")
 
