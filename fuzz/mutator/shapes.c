@@ -36,6 +36,11 @@ static const uint8_t head[] = {16, 2, 2, 4, 8, 8, 8, 4, 2, 2, 2, 2, 2, 2, 0};
 static const uint16_t edges[] = {0, 8, 16, 40, 56, 64, 4096, 0xFFFF};
 const fuzz_shape fuzz_target_shape = {head, NULL, edges};
 #endif
+#ifdef FUZZ_TARGET_policy
+static const uint8_t head[] = {1, 1, 1, 0};
+static const uint16_t edges[] = {0, 8, 16, 40, 56, 64, 4096, 0xFFFF};
+const fuzz_shape fuzz_target_shape = {head, NULL, edges};
+#endif
 #ifdef FUZZ_TARGET_core
 static const uint8_t head[] = {1, 1, 0};
 static const uint16_t edges[] = {0, 4, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120, 128, 0xFFFF};
