@@ -20,14 +20,40 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "descendants.h"
 #include "exit_codes.h"
 #include "progress.h"
 #include "text.h"
 
 /* A conformance test of sixty-four mechanisms writes about ten. */
-enum { RESULT_BYTES_MAX = 64 << 20 };
+enum { RESULT_BYTES_MAX = 64 << 20, PARSED_BYTES_MAX = 512 << 20 };
 
 enum { RESULT_FD = 3, REPORT_FD = 4 };
+
+/* ---- Interruptions ----------------------------------------------------------------------------------------------- */
+
+/* Whoever ends us means the plugin too. */
+static const int INTERRUPTIONS[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+
+enum { INTERRUPTION_COUNT = sizeof INTERRUPTIONS / sizeof INTERRUPTIONS[0] };
+
+static struct sigaction before[INTERRUPTION_COUNT];
+static volatile sig_atomic_t interrupted; /* by this signal; 0: by none */
+
+static void note(int number) { interrupted = number; }
+
+/* What the caller ignores stays ignored. */
+static void interrupt_begin(void) {
+  const struct sigaction noting = {.sa_handler = note};
+  for (size_t i = 0; i < INTERRUPTION_COUNT; i++) {
+    sigaction(INTERRUPTIONS[i], NULL, &before[i]);
+    if (before[i].sa_handler != SIG_IGN) sigaction(INTERRUPTIONS[i], &noting, NULL);
+  }
+}
+
+static void interrupt_end(void) {
+  for (size_t i = 0; i < INTERRUPTION_COUNT; i++) sigaction(INTERRUPTIONS[i], &before[i], NULL);
+}
 
 /* ---- In the child ------------------------------------------------------------------------------------------------ */
 
@@ -42,11 +68,14 @@ static int settle_descriptors(int result, int report) {
   return close_range(REPORT_FD + 1, ~0u, 0);
 }
 
-_Noreturn static void run_inside(const nx_audit_child *child, int result, int report) {
+/* A session of its own: no terminal to type into, and one group, which it cannot leave behind seccomp. */
+_Noreturn static void run_inside(const nx_audit_child *child, pid_t parent, int result, int report) {
   nx_audit_fences fences;
-  setpgid(0, 0);
+  interrupt_end();
+  setsid();
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   prctl(PR_SET_CHILD_SUBREAPER, 0);
+  if (getppid() != parent) _exit(NX_EXIT_COULD_NOT_RUN);
   if (settle_descriptors(result, report)) _exit(NX_EXIT_COULD_NOT_RUN);
   nx_audit_confine(child->limit_s, &fences);
   if (write(REPORT_FD, &fences, sizeof fences) != sizeof fences) _exit(NX_EXIT_COULD_NOT_RUN);
@@ -72,7 +101,7 @@ static int wait_until(int pidfd, const nx_audit_child *child) {
   struct pollfd over = {.fd = pidfd, .events = POLLIN};
   int ended = 0;
   nx_progress_begin(&progress, child->what, child->limit_s);
-  while (!ended && used < limit_ms) {
+  while (!ended && !interrupted && used < limit_ms) {
     ended = poll(&over, 1, LOOK_MS) > 0;
     used = now_ms() - began;
     nx_progress_tick(&progress, used / MS_PER_SECOND);
@@ -81,36 +110,35 @@ static int wait_until(int pidfd, const nx_audit_child *child) {
   return ended;
 }
 
-/* Orphans come to us, as their subreaper. */
-static void kill_children(void) {
-  char path[64];
-  int pid;
-  snprintf(path, sizeof path, "/proc/self/task/%d/children", getpid());
-  FILE *children = fopen(path, "re");
-  while (children && fscanf(children, "%d", &pid) == 1) kill(pid, SIGKILL);
-  if (children) fclose(children);
-}
-
-/* A process that forks faster than it is killed would keep us: each round kills all there are. */
-enum { ROUNDS_MAX = 1000, ROUND_US = 1000 };
-
-static void end_all(pid_t pid) {
-  kill(-pid, SIGKILL);
-  for (int i = 0; i < ROUNDS_MAX; i++) {
-    kill_children();
-    while (waitpid(-1, NULL, WNOHANG) > 0) continue;
-    if (waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD) return;
-    usleep(ROUND_US);
-  }
-}
-
-static void tell_ending(const nx_audit_child *child, int ended, int status, nx_audit_return *out) {
-  out->exit_code = ended && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+static void tell_ending(const nx_audit_child *child, int ended, const siginfo_t *how, nx_audit_return *out) {
+  int exited = how->si_code == CLD_EXITED;
+  out->exit_code = ended && exited ? how->si_status : -1;
   if (!ended)
     snprintf(out->ending, sizeof out->ending, "no end within %llu s", (unsigned long long)child->limit_s);
-  else if (WIFSIGNALED(status))
-    snprintf(out->ending, sizeof out->ending, "killed by signal %d (%s)", WTERMSIG(status),
-             strsignal(WTERMSIG(status)));
+  else if (!exited)
+    snprintf(out->ending, sizeof out->ending, "killed by signal %d (%s)", how->si_status, strsignal(how->si_status));
+}
+
+/* ---- What comes back --------------------------------------------------------------------------------------------- */
+
+/* Text of a few megabytes can be written so that it takes thousands of times as much to hold. */
+static size_t parse_room;
+
+static void *bounded_malloc(size_t bytes) {
+  if (bytes > parse_room) return NULL;
+  parse_room -= bytes;
+  return malloc(bytes);
+}
+
+static json_t *parse(const char *text, size_t bytes) {
+  json_malloc_t take;
+  json_free_t give;
+  json_get_alloc_funcs(&take, &give);
+  parse_room = PARSED_BYTES_MAX;
+  json_set_alloc_funcs(bounded_malloc, free);
+  json_t *result = json_loadb(text, bytes, 0, NULL);
+  json_set_alloc_funcs(take, give);
+  return result;
 }
 
 static json_t *read_result(int fd) {
@@ -119,7 +147,7 @@ static json_t *read_result(int fd) {
   char *text = malloc((size_t)size);
   if (!text) nx_out_of_memory();
   ssize_t got = pread(fd, text, (size_t)size, 0);
-  json_t *result = got > 0 ? json_loadb(text, (size_t)got, 0, NULL) : NULL;
+  json_t *result = got > 0 ? parse(text, (size_t)got) : NULL;
   free(text);
   return result;
 }
@@ -132,15 +160,22 @@ static int read_fences(int fd, nx_audit_fences *out) {
   return got == sizeof *out ? 0 : -1;
 }
 
+/* Its number stays its own until it is reaped: the group of that number, too. */
+static void end_group(pid_t pid, int ended, siginfo_t *how) {
+  if (!ended) kill(pid, SIGKILL);
+  while (waitid(P_PID, (id_t)pid, how, WEXITED | WNOWAIT) < 0 && errno == EINTR) continue;
+  kill(-pid, SIGKILL);
+  nx_descendants_end();
+}
+
 static int follow(const nx_audit_child *child, pid_t pid, int report, nx_audit_return *out) {
-  int status = 0, pidfd = pidfd_open(pid, 0);
+  siginfo_t how = {0};
+  int pidfd = pidfd_open(pid, 0);
   int unconfined = read_fences(report, &out->fences);
   int ended = pidfd >= 0 && !unconfined && wait_until(pidfd, child);
-  if (!ended) kill(pid, SIGKILL);
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
-  end_all(pid);
+  end_group(pid, ended, &how);
   if (pidfd >= 0) close(pidfd);
-  tell_ending(child, ended, status, out);
+  tell_ending(child, ended, &how, out);
   if (!unconfined) return 0;
   errno = EIO;
   return -1;
@@ -154,13 +189,16 @@ int nx_audit_child_run(const nx_audit_child *child, nx_audit_return *out) {
     close(result);
     return -1;
   }
-  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  nx_descendants_adopt();
   fflush(NULL);
-  pid_t pid = fork();
-  if (pid == 0) run_inside(child, result, pipe_ends[1]);
+  interrupt_begin();
+  pid_t parent = getpid(), pid = fork();
+  if (pid == 0) run_inside(child, parent, result, pipe_ends[1]);
   close(pipe_ends[1]);
   if (pid > 0) failed = follow(child, pid, pipe_ends[0], out);
   close(pipe_ends[0]);
+  interrupt_end();
+  if (interrupted) raise(interrupted);
   if (!failed) out->result = read_result(result);
   close(result);
   return failed;

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "conform/plugin.h"
+#include "descendants.h"
 #include "text.h"
 
 int nx_runner_begin(nx_runner *runner) {
@@ -82,6 +83,7 @@ static ending wait_for(const nx_runner *runner, pid_t pid, int pidfd) {
   kill(-pid, SIGKILL);
   kill(pid, SIGKILL);
   while (waitpid(pid, &end.status, 0) < 0 && errno == EINTR) continue;
+  nx_descendants_end();
   return end;
 }
 
@@ -90,6 +92,7 @@ static int run_child(const nx_runner *runner, nx_trial *trial, ending *out) {
   strcpy(runner->board->step, "start");
   atomic_store(&runner->board->step_began_us, nx_now_us());
   runner->board->ruling = NX_RULINGS; /* none yet: an exit code alone is no verdict */
+  nx_descendants_adopt();
   fflush(NULL);
   pid_t pid = fork();
   if (pid < 0) return -1;
