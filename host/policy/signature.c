@@ -23,11 +23,19 @@ _Static_assert(SIGNATURE_BYTES == crypto_sign_ed25519_BYTES && NX_KEY_BYTES == c
 static const char untrusted[] = "untrusted comment: ";
 static const char trusted[] = "trusted comment: ";
 
+/* The decoder takes every byte above 127 for a '/'. */
+static int is_ascii(const char *text, size_t length) {
+  for (size_t i = 0; i < length; i++)
+    if ((unsigned char)text[i] > 127) return 0;
+  return 1;
+}
+
 /* Exactly that many bytes of base64, and nothing else. */
 static int decode(const char *text, size_t length, uint8_t *out, size_t bytes) {
   size_t got = 0;
   const char *end = NULL;
-  return sodium_base642bin(out, bytes, text, length, NULL, &got, &end, sodium_base64_VARIANT_ORIGINAL) == 0 &&
+  return is_ascii(text, length) &&
+         sodium_base642bin(out, bytes, text, length, NULL, &got, &end, sodium_base64_VARIANT_ORIGINAL) == 0 &&
          got == bytes && end == text + length;
 }
 

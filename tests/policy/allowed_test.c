@@ -248,6 +248,7 @@ static void test_signature(void **state) {
   assert_signed(damaged(signature, 3, 20, 'B'), &key, "trusted comment that was not signed");
   assert_signed(damaged(signature, 1, 0, 'B'), &key, "unknown kind");
   assert_signed(damaged(signature, 1, 20, '*'), &key, "is no signature file");
+  assert_signed(damaged(signature, 1, 20, '\xff'), &key, "is no signature file");
   assert_signed(damaged(signature, 0, 0, 'x'), &key, "is no signature file");
   assert_signed(damaged(signature, 2, 0, 'x'), &key, "is no signature file");
   pt_host_gone(host);

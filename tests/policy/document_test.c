@@ -109,6 +109,10 @@ static const document_row rows[] = {
      "file: found none"},
     {"a key that is cut", HEAD NAMED "\"signature\": {\"file\": \"/a/s\", \"public_key\": \"RWQf\"}, " CAPS REST "]}",
      "public_key: needed"},
+    {"a key with a letter that base64 has not",
+     HEAD NAMED "\"signature\": {\"file\": \"/a/s\", \"public_key\": "
+                "\"RWQf6LRCGA9i\xc3\xa9mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3\"}, " CAPS REST "]}",
+     "public_key: needed"},
     {"a key of another kind",
      HEAD NAMED "\"signature\": {\"file\": \"/a/s\", \"public_key\": "
                 "\"AWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3\"}, " CAPS REST "]}",
