@@ -2,7 +2,7 @@
 """What the fuzz targets' inputs alone execute: python3 tests/corpus_coverage.py [--build] BUILD_FOLDER
 
 Replays the seeds, the corpus and the earlier finds of each target in a build of the preset coverage, counts apart from the tests' runs, and
-prints lines and branches of abi/src, of host/src (the registry and its managers, and what pins a file, apart) and of plugins/vmm: by target, then of all together.
+prints lines and branches of abi/src, of host/src (the registry and its managers, and what pins a file, apart), of host/policy and of plugins/vmm: by target, then of all together.
 Lines of abi/src and host/src that no input executes are listed, each with its reason from tests/coverage_reasons.toml. --build configures and
 builds what it needs in that folder first. The last line is
 `coverage by corpus: abi L% lines B% branches; host L% B%; N lines never run, M without a reason`.
@@ -22,7 +22,7 @@ import tomllib
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 REASONS = ROOT / "tests/coverage_reasons.toml"
 # The first that fits; the command and the adapters are no part of the library and are not counted.
-AREAS = {"abi": r"abi/src/", "registry": r"host/src/(registry|manager)", "pinned": r"host/src/(pinned|grant)", "host": r"host/src/", "vmm": r"plugins/vmm/"}
+AREAS = {"abi": r"abi/src/", "registry": r"host/src/(registry|manager)", "pinned": r"host/src/(pinned|grant)", "host": r"host/src/", "policy": r"host/policy/", "vmm": r"plugins/vmm/"}
 BARS = {"abi": (100.0, 98.0), "host": (90.0, 0.0)}
 NEEDS_REASON = ("abi", "host", "registry", "pinned")
 
@@ -78,7 +78,7 @@ def counted_objects(prefix):
     found = []
     for counts in prefix.rglob("*.gcda"):
         notes = pathlib.Path("/") / counts.relative_to(prefix).with_suffix(".gcno")
-        if "/fuzz_" in str(notes) or "nxmem_fuzz_" in str(notes) and "nxmem_fuzz_cli" not in str(notes):
+        if "/fuzz_" in str(notes) or "nxmem_fuzz_" in str(notes) and not re.search("nxmem_fuzz_(cli|policy)", str(notes)):
             continue
         beside = counts.with_suffix(".gcno")
         beside.unlink(missing_ok=True)
