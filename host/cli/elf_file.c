@@ -196,20 +196,51 @@ int nx_elf_segment(const nx_elf *file, size_t index, GElf_Phdr *out) {
   return index < file->segments && gelf_getphdr(file->elf, (int)index, out) ? 0 : -1;
 }
 
+static int check_file_range(const nx_elf *file, size_t i, const GElf_Phdr *segment, nx_problem *why) {
+  if (segment->p_filesz == 0 || segment->p_type == PT_GNU_STACK) return 0;
+  if (segment->p_offset <= file->size && segment->p_filesz <= file->size - segment->p_offset) return 0;
+  return nx_refuse(why,
+                   "found segment %zu (%" PRIu64 " bytes at byte %" PRIu64 ") outside the file of %" PRIu64
+                   " bytes; the file is cut off or damaged, build or copy it again",
+                   i, segment->p_filesz, segment->p_offset, file->size);
+}
+
+/* The smallest page of any machine: what shares one with another segment is covered by it, whatever its own bytes say. */
+enum { PAGE_MASK = 4095 };
+
+/* Ascending and apart, as the gABI has it ("Program Header", PT_LOAD); `end`: first page behind those before. */
+static int check_address_range(size_t i, const GElf_Phdr *segment, uint64_t *end, nx_problem *why) {
+  uint64_t first = segment->p_vaddr & ~(uint64_t)PAGE_MASK;
+  if (segment->p_memsz > UINT64_MAX - PAGE_MASK - segment->p_vaddr || segment->p_filesz > segment->p_memsz)
+    return nx_refuse(why,
+                     "found loaded segment %zu of %" PRIu64 " bytes, %" PRIu64
+                     " of them of the file, at address 0x%" PRIx64 "; the file is damaged, build or copy it again",
+                     i, segment->p_memsz, segment->p_filesz, segment->p_vaddr);
+  if (first < *end)
+    return nx_refuse(
+        why,
+        "found loaded segment %zu at address 0x%" PRIx64
+        " over or before another one, need ascending ones on pages of their own; the file is damaged, build "
+        "or copy it again",
+        i, segment->p_vaddr);
+  if (segment->p_memsz) *end = (segment->p_vaddr + segment->p_memsz + PAGE_MASK) & ~(uint64_t)PAGE_MASK;
+  return 0;
+}
+
+/* A reader that takes one of two dynamic segments and a loader that takes the other see two plugins. */
 static int check_segments(const nx_elf *file, nx_problem *why) {
   GElf_Phdr segment;
+  uint64_t end = 0;
+  unsigned dynamic = 0;
   for (size_t i = 0; i < file->segments; i++) {
-    if (nx_elf_segment(file, i, &segment)) {
+    if (nx_elf_segment(file, i, &segment))
       return nx_refuse(why, "segment %zu is not readable; the file is damaged, build or copy it again", i);
-    }
-    if (segment.p_filesz == 0 || segment.p_type == PT_GNU_STACK) continue;
-    if (segment.p_offset <= file->size && segment.p_filesz <= file->size - segment.p_offset) continue;
-    return nx_refuse(why,
-                     "found segment %zu (%" PRIu64 " bytes at byte %" PRIu64 ") outside the file of %" PRIu64
-                     " bytes; the file is cut off or damaged, build or copy it again",
-                     i, segment.p_filesz, segment.p_offset, file->size);
+    if (check_file_range(file, i, &segment, why)) return -1;
+    if (segment.p_type == PT_LOAD && check_address_range(i, &segment, &end, why)) return -1;
+    dynamic += segment.p_type == PT_DYNAMIC;
   }
-  return 0;
+  if (dynamic <= 1) return 0;
+  return nx_refuse(why, "found %u dynamic segments, need one; the file is damaged, build or copy it again", dynamic);
 }
 
 static Elf *begin_libelf(const nx_elf *file) {
@@ -268,7 +299,6 @@ int nx_elf_spend(nx_elf *file, uint64_t bytes, nx_problem *why) {
 int nx_elf_locate(const nx_elf *file, uint64_t address, uint64_t *offset, uint64_t *room) {
   GElf_Phdr segment;
   int found = -1;
-  /* The loader maps in order and a later segment covers an earlier one: the last that holds the address counts. */
   for (size_t i = 0; i < file->segments; i++) {
     if (nx_elf_segment(file, i, &segment) || segment.p_type != PT_LOAD) continue;
     if (address < segment.p_vaddr || address - segment.p_vaddr >= segment.p_filesz) continue;

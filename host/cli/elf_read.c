@@ -145,11 +145,23 @@ static int read_names(const nx_dynamic *dynamic, nx_facts *out, nx_problem *why)
 
 /* ---- Flags and counts -------------------------------------------------------------------------------------------- */
 
-static void read_code_at_load(const nx_dynamic *dynamic, nx_facts *out) {
+/* Entries of an array of functions, all of which lie in the file. */
+static int read_array(const nx_dynamic *dynamic, int64_t tag, int64_t size_tag, uint64_t *count, nx_problem *why) {
+  uint64_t address = 0, size = value_or_zero(dynamic, size_tag), offset = 0, room = 0;
+  *count = size / sizeof(Elf64_Addr);
+  if (size == 0 || !nx_dynamic_find(dynamic, tag, &address)) return 0;
+  if (!nx_elf_locate(dynamic->file, address, &offset, &room) && size <= room) return 0;
+  return nx_refuse(why,
+                   "found an array of functions to run (%" PRIu64 " bytes at address 0x%" PRIx64
+                   ") outside every loaded segment; %s",
+                   size, address, DAMAGED);
+}
+
+static int read_code_at_load(const nx_dynamic *dynamic, nx_facts *out, nx_problem *why) {
   out->init = has(dynamic, DT_INIT);
   out->fini = has(dynamic, DT_FINI);
-  out->init_array = value_or_zero(dynamic, DT_INIT_ARRAYSZ) / sizeof(Elf64_Addr);
-  out->fini_array = value_or_zero(dynamic, DT_FINI_ARRAYSZ) / sizeof(Elf64_Addr);
+  if (read_array(dynamic, DT_INIT_ARRAY, DT_INIT_ARRAYSZ, &out->init_array, why)) return -1;
+  return read_array(dynamic, DT_FINI_ARRAY, DT_FINI_ARRAYSZ, &out->fini_array, why);
 }
 
 static int read_flags(const nx_dynamic *dynamic, nx_facts *out, nx_problem *why) {
@@ -217,7 +229,7 @@ static int read_all(nx_elf *file, nx_facts *out, nx_problem *why) {
   read_build_id(file, out);
   if (nx_dynamic_read(&dynamic, why)) return -1;
   if (read_flags(&dynamic, out, why) || read_names(&dynamic, out, why)) return -1;
-  read_code_at_load(&dynamic, out);
+  if (read_code_at_load(&dynamic, out, why)) return -1;
   read_protections(file, out);
   if (nx_read_symbols(&dynamic, out, why)) return -1;
   if (nx_read_relocations(&dynamic, out, why)) return -1;

@@ -100,7 +100,7 @@ const char *nx_dynamic_string(const nx_dynamic *dynamic, uint64_t offset, nx_pro
 char *nx_copy(const char *text); /* ends the process when memory is out */
 void nx_names_add(nx_names *names, const char *name);
 
-/* As many symbols as the loader can find, or none: *table is NULL then. */
+/* As many symbols as the loader can find or relocations name, or none: *table is NULL then. */
 int nx_dynamic_symbols(const nx_dynamic *dynamic, Elf_Data **table, uint64_t *count, nx_problem *why);
 
 nx_export_state nx_symbol_state(const GElf_Sym *symbol);

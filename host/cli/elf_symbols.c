@@ -1,8 +1,8 @@
 /*
  * elf_symbols.c: what a plugin file exports, and what its symbols and relocations make the loader do.
  * Attackers: hash tables, symbols and relocations that lie about counts and offsets.
- * Promise: the number of symbols comes from the hash table, as for the loader; each word read is inside a loaded
- * segment and paid for (nx_elf_spend), so a file cannot keep us.
+ * Promise: the number of symbols comes from the hash table and the relocations, as for the loader; each word read is
+ * inside a loaded segment and paid for (nx_elf_spend), so a file cannot keep us.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -27,13 +27,13 @@ enum { SYMBOLS_MAX = NX_CHUNK_MAX / sizeof(Elf64_Sym) };
 
 static int check_count(uint64_t count, const char *what, nx_problem *why) {
   if (count <= SYMBOLS_MAX) return 0;
-  return nx_refuse(why, "found a hash table of more than %d %s, need fewer; this is no plugin, or it is damaged",
-                   (int)SYMBOLS_MAX, what);
+  return nx_refuse(why, "found more than %d %s, need fewer; this is no plugin, or it is damaged", (int)SYMBOLS_MAX,
+                   what);
 }
 
 static int highest_bucket(nx_elf *file, uint64_t address, uint32_t buckets, uint32_t *highest, nx_problem *why) {
   uint32_t words[WORDS_AT_ONCE];
-  if (check_count(buckets, "buckets", why)) return -1;
+  if (check_count(buckets, "buckets of a hash table", why)) return -1;
   for (uint32_t done = 0; done < buckets;) {
     uint32_t some = buckets - done < WORDS_AT_ONCE ? buckets - done : WORDS_AT_ONCE;
     if (nx_elf_bytes(file, address + 4ull * done, words, 4ull * some, "hash table", why)) return -1;
@@ -48,7 +48,7 @@ static int chain_end(nx_elf *file, uint64_t chain, uint32_t start, uint64_t *las
   uint64_t offset = 0, room = 0;
   uint32_t words[WORDS_AT_ONCE];
   for (uint64_t at = start, some = 0;; at += some) {
-    if (check_count(at, "chain words", why)) return -1;
+    if (check_count(at, "chain words of a hash table", why)) return -1;
     if (nx_elf_locate(file, chain + 4 * at, &offset, &room) || room < 4) {
       return nx_refuse(why, "found a hash chain without an end; the file is damaged, build or copy it again");
     }
@@ -141,10 +141,31 @@ static int take_symbols(const nx_dynamic *dynamic, Elf_Data *table, uint64_t cou
   return 0;
 }
 
+/* Symbols that no hash word leads to, and relocations name all the same, are bound like the others. */
+static int count_by_relocations(const nx_dynamic *dynamic, int64_t table_tag, int64_t size_tag, uint64_t *count,
+                                nx_problem *why) {
+  Elf64_Rela some[1024];
+  uint64_t address = 0, size = 0;
+  if (!nx_dynamic_find(dynamic, table_tag, &address) || !nx_dynamic_find(dynamic, size_tag, &size)) return 0;
+  for (uint64_t left = size / sizeof some[0], now; left; left -= now, address += now * sizeof some[0]) {
+    now = left < sizeof some / sizeof some[0] ? left : sizeof some / sizeof some[0];
+    if (nx_elf_bytes(dynamic->file, address, some, now * sizeof some[0], "relocation table", why)) return -1;
+    for (uint64_t i = 0; i < now; i++) {
+      uint64_t symbol = ELF64_R_SYM(some[i].r_info);
+      if (symbol >= *count) *count = symbol + 1;
+    }
+  }
+  return check_count(*count, "symbols", why);
+}
+
 int nx_dynamic_symbols(const nx_dynamic *dynamic, Elf_Data **table, uint64_t *count, nx_problem *why) {
-  uint64_t address = 0;
+  uint64_t address = 0, kind = 0;
   *table = NULL;
   if (count_symbols(dynamic, count, why)) return -1;
+  if (count_by_relocations(dynamic, DT_RELA, DT_RELASZ, count, why)) return -1;
+  if (nx_dynamic_find(dynamic, DT_PLTREL, &kind) && kind == DT_RELA &&
+      count_by_relocations(dynamic, DT_JMPREL, DT_PLTRELSZ, count, why))
+    return -1;
   if (*count < 2 || !nx_dynamic_find(dynamic, DT_SYMTAB, &address)) return 0;
   *table = nx_elf_table(dynamic->file, address, *count * sizeof(Elf64_Sym), ELF_T_SYM, "symbol table", why);
   return *table ? 0 : -1;

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """nxmem audit --static: each rule is seen to fire on a file made for it, and none of them on a clean one. Prints TAP."""
 import os
+import resource
 import shutil
+import socket
 import struct
 import subprocess
 
 from common import FIXTURE, above_note, audit, clean, evidence, fits_a_terminal, names, one, source
+from crafted import NEEDED, plugin_that_names
 from harness import Setting, compile_so, equal, main, nxmem, plugin, refused_in_one_line, scratch, write
 
 SOMEBODY = 12345
@@ -171,6 +174,48 @@ def version_missing():
     equal(evidence(one("--static", path, code=1), "missing-version"), ["libversioned.so lacks V_2"])
 
 
+RUNPATH = 29
+
+
+def dependencies_beyond_all(count):
+    """What was not looked for is said to be that, and not to be missing."""
+    def case():
+        listed = [(NEEDED, b"libc.so.6")] * 5000 if count is None else [(NEEDED, b"lib%d.so" % i) for i in range(count)]
+        file = one("--static", plugin_that_names(listed), code=1)
+        rows = file["facts"]["needed"]
+        if count is None:
+            equal([bool(row["found"]) for row in rows], [True])
+            assert "missing-dependency" not in names(file), names(file)
+        else:
+            equal(len(rows), min(count, 1024))
+            equal([row["found"] for row in rows], [None] * len(rows))
+        told = evidence(file, "many-dependencies")
+        assert told == ([] if count == 1024 else [f"it names {count or 5000}, of which 1024 were looked for"]), told
+    return case
+
+
+def folders_beyond_all():
+    file = one("--static", plugin_that_names([(RUNPATH, b":".join([b"/x"] * 257)), (NEEDED, b"libc.so.6")]), code=1)
+    equal(evidence(file, "many-dependencies"), ["RUNPATH has 257 parts, of which 256 were looked into"])
+    assert "many-dependencies" not in names(one("--static", plugin_that_names([(RUNPATH, b":".join([b"/x"] * 256))]), code=1))
+
+
+def libraries_of_great_size():
+    """Each is there and may not be read whole: sparse files of 200 MiB in the folders where they are looked for."""
+    folders = [scratch(f"great{i}") for i in range(100)]
+    for folder in folders:
+        os.mkdir(folder)
+        for name in (b"libgreat1.so", b"libgreat2.so", b"libc.so.6"):
+            with open(os.path.join(folder, name), "wb") as file:
+                file.truncate(200 << 20)
+    path = plugin_that_names([(RUNPATH, b":".join(folders))] + [(NEEDED, name) for name in (b"libgreat1.so", b"libgreat2.so", b"libc.so.6")])
+    began = resource.getrusage(resource.RUSAGE_CHILDREN)
+    equal([bool(row["found"]) for row in one("--static", path, code=1)["facts"]["needed"]], [False, False, True])
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used = ended.ru_utime + ended.ru_stime - began.ru_utime - began.ru_stime
+    assert used < 100, f"{used} s of processor time"  # half a gibibyte is read in a few, all 60 in hundreds
+
+
 # ---- Places
 
 
@@ -231,6 +276,17 @@ def link_in_a_circle():
     refused_in_one_line(nxmem("audit", scratch("round1")))
 
 
+def unreadable():
+    """As somebody who may not."""
+    path = clean("secret")
+    os.chmod(path, 0)
+    somebody = {"user": SOMEBODY, "group": SOMEBODY, "extra_groups": []} if os.geteuid() == 0 else {}
+    with open(os.path.join(Setting.scratch, "listing"), "wb") as out:
+        os.chmod(Setting.scratch, 0o755)
+        done = subprocess.run([Setting.nxmem, "audit", path], stdout=out, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, check=False, **somebody)
+    refused_in_one_line(done)
+
+
 def large_file():
     path = clean("large")
     os.truncate(path, (64 << 20) + 1)
@@ -260,7 +316,75 @@ def changed(name, at, form, value):
     return write(name, bytes_)
 
 
+def special(kind):
+    """What a name may be that is no file."""
+    path = scratch(kind)
+    if kind == "socket":
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(path)
+    elif kind == "link":
+        os.symlink(Setting.scratch, path)
+    return path
+
+
+def built(name, kind):
+    return compile_so(name, [source(name, "int main(void) { return 0; }\n")], kind=kind)
+
+
+def core_file():
+    return changed("core.so", 16, "<H", 4)
+
+
+def segment_table(name, change):
+    """`change` is given the content and the offset of each program header with its type."""
+    bytes_ = bytearray(content())
+    change(bytes_, [(at, kind) for at, kind, _, _ in segments(bytes_)])
+    return write(name, bytes_)
+
+
+def loads_overlap(bytes_, headers):
+    loads = [at for at, kind in headers if kind == 1]
+    struct.pack_into("<Q", bytes_, loads[1] + 16, struct.unpack_from("<Q", bytes_, loads[0] + 16)[0])
+
+
+def dynamic_twice(bytes_, headers):
+    dynamic = next(at for at, kind in headers if kind == 2)
+    other = next(at for at, kind in headers if kind not in (1, 2))
+    bytes_[other:other + 56] = bytes_[dynamic:dynamic + 56]
+
+
+def dynamic_outside(bytes_, headers):
+    struct.pack_into("<Q", bytes_, next(at for at, kind in headers if kind == 2) + 16, 1 << 40)
+
+
+def note_of_all(bytes_, headers):
+    """No plugin needs notes: what is huge is passed over, and the file is a plugin still."""
+    at = next(at for at, kind in headers if kind == 4)
+    struct.pack_into("<QQQQQ", bytes_, at + 8, 0, 0, 0, len(bytes_), len(bytes_))
+
+
+def huge_note():
+    path = segment_table("note.so", note_of_all)
+    assert "missing-export" not in names(one("--static", path))
+
+
+def empty_notes():
+    """A note of 2^32-1 bytes, and one of no bytes after the other."""
+    def change(bytes_, headers):
+        at = next(at for at, kind in headers if kind == 4)
+        offset, = struct.unpack_from("<Q", bytes_, at + 8)
+        struct.pack_into("<III", bytes_, offset, 2**32 - 1, 2**32 - 1, 3)
+    equal(one("--static", segment_table("endless_note.so", change))["facts"]["build_id"], None)
+
+
 NO_PLUGINS = [
+    ("a socket", lambda: special("socket")), ("a link to a folder", lambda: special("link")),
+    ("a null device", lambda: "/dev/null"), ("a terminal's device", lambda: "/dev/ptmx"), ("a file of /proc", lambda: "/proc/self/maps"),
+    ("an object file", lambda: built("object", "-c")), ("a static executable", lambda: built("static", "-static")),
+    ("an executable at its address", lambda: built("fixed", "-no-pie")), ("a core dump", core_file),
+    ("loaded segments over each other", lambda: segment_table("over.so", loads_overlap)),
+    ("two dynamic segments", lambda: segment_table("twice.so", dynamic_twice)),
+    ("a dynamic segment outside", lambda: segment_table("dynamic.so", dynamic_outside)),
     ("text", lambda: write("text.so", b"not a plugin\n")), ("an empty file", lambda: write("empty.so", b"")),
     ("a FIFO", fifo), ("a folder", lambda: Setting.scratch), ("a device", lambda: "/dev/zero"),
     ("a script", lambda: write("script.so", b"#!/bin/sh\nexit 0\n")), ("an executable", lambda: Setting.nxmem),
@@ -352,9 +476,13 @@ def make_rows():
     rows += [("fires: preinit", preinit), ("fires: executable-stack where nothing is stated", stack_unstated),
              ("a dependency that is missing", dependency_missing), ("a dependency beside the file", dependency_at_origin),
              ("a dependency of another machine", dependency_of_another_machine),
-             ("a dependency by a relative path", dependency_by_relative_path), ("a version that is missing", version_missing)]
+             ("a dependency by a relative path", dependency_by_relative_path), ("a version that is missing", version_missing),
+             ("as many dependencies as are looked for", dependencies_beyond_all(1024)), ("more dependencies", dependencies_beyond_all(1025)),
+             ("one dependency, often", dependencies_beyond_all(None)), ("more folders than are looked into", folders_beyond_all),
+             ("libraries of great size", libraries_of_great_size)]
     rows += [(f"{'fires' if row[1] else 'silent'}: {row[0]} {row[2]}", place(i, *row)) for i, row in enumerate(PLACES)]
-    rows += [("a shared folder", shared_folder), ("links are followed", links_are_followed), ("links in a circle", link_in_a_circle),
+    rows += [("a shared folder", shared_folder), ("links are followed", links_are_followed), ("links in a circle", link_in_a_circle), ("a huge note", huge_note), ("a note without end", empty_notes),
+             ("what cannot be read", unreadable),
              ("a large file", large_file)]
     rows += [(f"no plugin: {name}", is_no_plugin(make)) for name, make in NO_PLUGINS]
     rows += [("twenty libraries of the system", system_libraries), ("exit codes of several files", exit_codes_of_several),

@@ -17,12 +17,12 @@ def machine():
 
 
 def build(name, size, parts, dynamic, segments=1, section_table=0):
-    """`parts`: offset and content; one dynamic segment, and `segments` loaded ones that all cover the whole file."""
+    """`parts`: offset and content; one dynamic segment, and `segments` loaded ones that all cover the whole file, one behind the other."""
     path = scratch(name)
     header = struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\x02\x01\x01", 3, machine(), 1, 0, 64, section_table, 0, 64, 56,
                          segments + 1, 64 if section_table else 0, 0, 0)
     entries = b"".join(struct.pack("<QQ", *entry) for entry in [*dynamic, (0, 0)])
-    loaded = struct.pack("<IIQQQQQQ", 1, 4, 0, 0, 0, size, size, 4096) * segments
+    loaded = b"".join(struct.pack("<IIQQQQQQ", 1, 4, 0, i * size, 0, size, size, 4096) for i in range(segments))
     table = struct.pack("<IIQQQQQQ", 2, 4, DYNAMIC, DYNAMIC, DYNAMIC, len(entries), len(entries), 8)
     with open(path, "wb") as file:
         file.truncate(size)
@@ -61,6 +61,19 @@ def many_dependencies_of_one_name():
     strings = 1 << 24
     return build("needed.so", 1 << 30, [(strings, one_long_name(b"lib"))],
                  [(STRTAB, strings), (STRSZ, ODD_NAME_BYTES)] + [(NEEDED, 0)] * 65000)
+
+
+def plugin_that_names(tags_and_texts):
+    """One export, and entries of these tags with these texts."""
+    table, strings, symbols = 1 << 19, 1 << 20, 1 << 24
+    hash_table = struct.pack("<IIIIQII", 1, 1, 1, 0, 0, 1, 1)
+    symbol = struct.pack("<IBBHQQ", 1, 0x12, 0, 1, 0, 0)
+    text, entries = bytearray(b"\0NxmemNegotiate\0"), []
+    for tag, name in tags_and_texts:
+        entries.append((tag, len(text)))
+        text += name + b"\0"
+    return build("names.so", 1 << 25, [(table, hash_table), (strings, bytes(text)), (symbols, bytes(24) + symbol)],
+                 [(GNU_HASH, table), (STRTAB, strings), (STRSZ, len(text)), (SYMTAB, symbols), *entries])
 
 
 def sections_without_a_count():

@@ -196,6 +196,18 @@ static void sections_uncounted(nx_image *i) { nx_image_header(i)->e_shnum = 0; }
 static void load_outside(nx_image *i) { nx_image_segment(i, PT_LOAD)->p_offset = i->size; }
 static void load_wraps(nx_image *i) { nx_image_segment(i, PT_LOAD)->p_offset = UINT64_MAX - 16; }
 static void load_huge(nx_image *i) { nx_image_segment(i, PT_LOAD)->p_filesz = UINT64_MAX; }
+/* The second of the loaded segments. */
+static Elf64_Phdr *second(nx_image *i) {
+  Elf64_Phdr *at = nx_image_segment(i, PT_LOAD) + 1;
+  while (at->p_type != PT_LOAD) at++;
+  return at;
+}
+static void load_over(nx_image *i) { second(i)->p_vaddr = nx_image_segment(i, PT_LOAD)->p_vaddr; }
+static void load_on_page(nx_image *i) { second(i)->p_vaddr = (nx_image_segment(i, PT_LOAD)->p_memsz - 1) & ~7ull; }
+static void load_before(nx_image *i) { nx_image_segment(i, PT_LOAD)->p_vaddr = 1ull << 32; }
+static void load_more_of_file(nx_image *i) { second(i)->p_memsz = second(i)->p_filesz - 1; }
+static void load_to_the_end(nx_image *i) { second(i)->p_memsz = UINT64_MAX - second(i)->p_vaddr; }
+static void two_dynamic(nx_image *i) { *nx_image_segment(i, PT_GNU_EH_FRAME) = *nx_image_segment(i, PT_DYNAMIC); }
 static void no_dynamic(nx_image *i) { nx_image_segment(i, PT_DYNAMIC)->p_type = PT_NULL; }
 static void dynamic_empty(nx_image *i) { nx_image_segment(i, PT_DYNAMIC)->p_filesz = 0; }
 static void dynamic_elsewhere(nx_image *i) { nx_image_segment(i, PT_DYNAMIC)->p_vaddr = 1ull << 40; }
@@ -207,6 +219,18 @@ static void strings_unterminated(nx_image *i) { set(i, DT_STRSZ, 2); }
 static void no_strings(nx_image *i) { set(i, DT_STRSZ, 0); }
 static void name_outside(nx_image *i) { set(i, DT_SONAME, 1u << 30); }
 static void needed_outside(nx_image *i) { set(i, DT_NEEDED, 1u << 30); }
+static void constructors_elsewhere(nx_image *i) { set(i, DT_INIT_ARRAY, 1ull << 40); }
+static void constructors_many(nx_image *i) { set(i, DT_INIT_ARRAYSZ, 1ull << 62); }
+static void destructors_elsewhere(nx_image *i) { set(i, DT_FINI_ARRAY, 1ull << 40); }
+static void destructors_many(nx_image *i) { set(i, DT_FINI_ARRAYSZ, UINT64_MAX - 7); }
+static void relocation_names_outside(nx_image *i) {
+  Elf64_Rela *first = (void *)nx_image_at(i, nx_image_dynamic(i, DT_RELA)->d_un.d_ptr);
+  first->r_info = ELF64_R_INFO(1u << 20, ELF64_R_TYPE(first->r_info));
+}
+static void relocation_names_much(nx_image *i) {
+  Elf64_Rela *first = (void *)nx_image_at(i, nx_image_dynamic(i, DT_RELA)->d_un.d_ptr);
+  first->r_info = ELF64_R_INFO(UINT32_MAX, ELF64_R_TYPE(first->r_info));
+}
 static void symbols_elsewhere(nx_image *i) { set(i, DT_SYMTAB, 1ull << 40); }
 static void relocations_elsewhere(nx_image *i) { set(i, DT_RELA, 1ull << 40); }
 static void relocations_huge(nx_image *i) { set(i, DT_RELASZ, UINT64_MAX); }
@@ -273,6 +297,12 @@ static const lie_row lie_rows[] = {
     {"loaded segment outside the file", load_outside},
     {"loaded segment that wraps", load_wraps},
     {"loaded segment of 2^64-1 bytes", load_huge},
+    {"a loaded segment over another", load_over},
+    {"a loaded segment on another's last page", load_on_page},
+    {"a loaded segment before another", load_before},
+    {"a loaded segment with more bytes of the file than its own", load_more_of_file},
+    {"a loaded segment to the end of all addresses", load_to_the_end},
+    {"two dynamic segments", two_dynamic},
     {"no dynamic segment", no_dynamic},
     {"empty dynamic segment", dynamic_empty},
     {"dynamic segment at an address that is not loaded", dynamic_elsewhere},
@@ -286,6 +316,12 @@ static const lie_row lie_rows[] = {
     {"symbol name outside the string table", symbol_name},
     {"symbol table at an address that is not loaded", symbols_elsewhere},
     {"relocations at an address that is not loaded", relocations_elsewhere},
+    {"a relocation of a symbol outside the table", relocation_names_outside},
+    {"a relocation of symbol 2^32-1", relocation_names_much},
+    {"constructors at an address that is not loaded", constructors_elsewhere},
+    {"2^59 constructors", constructors_many},
+    {"destructors at an address that is not loaded", destructors_elsewhere},
+    {"destructors without end", destructors_many},
     {"relocations of 2^64-1 bytes", relocations_huge},
     {"relocations that leave their segment", relocations_past_segment},
     {"hash table at an address that is not loaded", hash_elsewhere},

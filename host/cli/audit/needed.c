@@ -11,13 +11,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "audit/document.h"
 #include "audit/image.h"
 #include "path.h"
 #include "report.h"
 #include "text.h"
 
-/* A plugin has a handful. */
-enum { NEEDED_MAX = 64, PARTS_MAX = 64 };
+/* A plugin has a handful. Of libraries that are found, this much is read; of those behind that the headers alone. */
+enum { NEEDED_MAX = 1024, PARTS_MAX = 256, READ_BYTES_MAX = 512 << 20 };
 
 static const char *const DEFAULT_FOLDERS[] = {
     "/lib/" NX_AUDIT_MULTIARCH, "/usr/lib/" NX_AUDIT_MULTIARCH, "/lib64", "/usr/lib64", "/lib", "/usr/lib"};
@@ -45,9 +46,17 @@ static int is_library(const char *path) {
   return fits;
 }
 
-static int try_path(const char *path, candidate *out) {
+/* What one file's look-ups share. */
+typedef struct search {
+  const char *origin;
+  const nx_facts *base;
+  int64_t left; /* bytes of libraries that may still be read */
+} search;
+
+static int try_path(search *in, const char *path, candidate *out) {
   nx_problem ignored;
-  int read = nx_audit_image_read(path, &out->image, &ignored) == NX_AUDIT_READ;
+  int read = in->left > 0 && nx_audit_image_read(path, &out->image, &ignored) == NX_AUDIT_READ;
+  if (read) in->left -= (int64_t)out->image.size;
   int known = read && !nx_audit_facts_read(out->image.bytes, out->image.size, &out->facts, &ignored);
   if (!known) nx_audit_image_free(&out->image);
   if (!known && !is_library(path)) return 0;
@@ -90,41 +99,42 @@ static int expand(const char *part, size_t length, const char *origin, char out[
   return 1;
 }
 
-static int try_folder(const char *folder, const char *name, candidate *out) {
+static int try_folder(search *in, const char *folder, const char *name, candidate *out) {
   char path[PATH_MAX];
   int written = snprintf(path, sizeof path, "%s/%s", *folder ? folder : ".", name);
-  return written > 0 && written < PATH_MAX && try_path(path, out);
+  return written > 0 && written < PATH_MAX && try_path(in, path, out);
 }
 
-static int try_list(const char *list, const char *origin, const char *name, candidate *out) {
+static int try_list(search *in, const char *list, const char *name, candidate *out) {
   char folder[PATH_MAX];
   for (int i = 0; list && i < PARTS_MAX; i++) {
     size_t length = strcspn(list, ":");
-    if (expand(list, length, origin, folder) && try_folder(folder, name, out)) return 1;
+    if (expand(list, length, in->origin, folder) && try_folder(in, folder, name, out)) return 1;
     list = list[length] ? list + length + 1 : NULL;
   }
   return 0;
 }
 
-static int try_cache(const char *name, candidate *out) {
+static int try_cache(search *in, const char *name, candidate *out) {
   for (unsigned nth = 0;; nth++) {
     char *path = nx_audit_cached(name, nth);
-    int found = path && try_path(path, out), last = path == NULL;
+    int found = path && try_path(in, path, out), last = path == NULL;
     free(path);
     if (found || last) return found;
   }
 }
 
 /* ld.so(8): RPATH where there is no RUNPATH, LD_LIBRARY_PATH, RUNPATH, the cache, the default folders. */
-static int find(const char *origin, const nx_facts *base, const char *name, candidate *out) {
+static int find(search *in, const char *name, candidate *out) {
   char path[PATH_MAX];
-  if (strchr(name, '/')) return expand(name, strlen(name), origin, path) && try_path(path, out);
-  if (!base->runpath && try_list(base->rpath, origin, name, out)) return 1;
-  if (try_list(getenv("LD_LIBRARY_PATH"), origin, name, out)) return 1;
-  if (try_list(base->runpath, origin, name, out)) return 1;
-  if (try_cache(name, out)) return 1;
+  const nx_facts *base = in->base;
+  if (strchr(name, '/')) return expand(name, strlen(name), in->origin, path) && try_path(in, path, out);
+  if (!base->runpath && try_list(in, base->rpath, name, out)) return 1;
+  if (try_list(in, getenv("LD_LIBRARY_PATH"), name, out)) return 1;
+  if (try_list(in, base->runpath, name, out)) return 1;
+  if (try_cache(in, name, out)) return 1;
   for (int i = 0; i < DEFAULT_FOLDER_COUNT; i++)
-    if (try_folder(DEFAULT_FOLDERS[i], name, out)) return 1;
+    if (try_folder(in, DEFAULT_FOLDERS[i], name, out)) return 1;
   return 0;
 }
 
@@ -168,27 +178,50 @@ static char *folder_of(const char *path) {
   return folder;
 }
 
+/* Named before? Then it was looked for, as the loader loads it once. */
+static int is_repeated(const nx_audit_strings *needed, size_t at) {
+  for (size_t i = 0; i < at; i++)
+    if (!strcmp(needed->items[i], needed->items[at])) return 1;
+  return 0;
+}
+
+static json_t *judge_one(search *in, const nx_audit_facts *facts, const char *name, nx_audit_words *missing,
+                         nx_audit_findings *findings) {
+  candidate found = {0};
+  json_t *row = nx_audit_object();
+  set_raw(row, "name", name);
+  if (find(in, name, &found)) {
+    set_raw(row, "found", found.path);
+    judge_versions(facts, name, &found.facts, findings);
+    candidate_free(&found);
+  } else {
+    nx_set(row, "found", json_null());
+    nx_audit_word(missing, name);
+  }
+  return row;
+}
+
+static void judge_parts(const char *what, const char *list, nx_audit_findings *findings) {
+  size_t parts = 1;
+  for (; list && *list; list++) parts += *list == ':';
+  if (parts > PARTS_MAX)
+    nx_audit_add(findings, NX_AUDIT_MANY_DEPENDENCIES, "%s has %zu parts, of which %d were looked into", what, parts,
+                 PARTS_MAX);
+}
+
 json_t *nx_audit_judge_needed(const char *path, const nx_audit_facts *facts, nx_audit_findings *findings) {
-  json_t *rows = json_array();
+  json_t *rows = nx_audit_array();
   nx_audit_words missing = {0};
   char *origin = folder_of(path);
-  if (!rows) nx_out_of_memory();
-  for (size_t i = 0; i < facts->needed.count; i++) {
-    const char *name = facts->needed.items[i];
-    candidate found = {0};
-    json_t *row = json_object();
-    if (!row) nx_out_of_memory();
-    set_raw(row, "name", name);
-    if (i < NEEDED_MAX && find(origin, &facts->base, name, &found)) {
-      set_raw(row, "found", found.path);
-      judge_versions(facts, name, &found.facts, findings);
-      candidate_free(&found);
-    } else {
-      nx_set(row, "found", json_null());
-      nx_audit_word(&missing, name);
-    }
-    if (json_array_append_new(rows, row)) nx_out_of_memory();
-  }
+  search in = {origin, &facts->base, READ_BYTES_MAX};
+  const nx_audit_strings *needed = &facts->needed;
+  for (size_t i = 0; i < needed->count && i < NEEDED_MAX; i++)
+    if (!is_repeated(needed, i)) nx_audit_append(rows, judge_one(&in, facts, needed->items[i], &missing, findings));
+  if (needed->count > NEEDED_MAX)
+    nx_audit_add(findings, NX_AUDIT_MANY_DEPENDENCIES, "it names %zu, of which %d were looked for", needed->count,
+                 NEEDED_MAX);
+  judge_parts("RPATH", facts->base.rpath, findings);
+  judge_parts("RUNPATH", facts->base.runpath, findings);
   nx_audit_add_words(findings, NX_AUDIT_MISSING_DEPENDENCY, "", &missing);
   free(origin);
   return rows;

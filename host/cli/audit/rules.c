@@ -203,6 +203,13 @@ const nx_audit_rule NX_AUDIT_RULE[NX_AUDIT_RULES] = {
         {"NXA-045", "not-run", NX_AUDIT_NOTE, "none of its code was run",
          "Only the static part was asked for (--static): nothing is known about what the plugin does, about its "
          "mechanisms and their capabilities."},
+    [NX_AUDIT_MANY_DEPENDENCIES] = {"NXA-046", "many-dependencies", NX_AUDIT_WARNING,
+                                    "it names more than was looked at",
+                                    "Of the libraries that it needs, or of the folders where they are to be looked "
+                                    "for, only the first were looked "
+                                    "at; whether the others are here, and new enough, is not known. A plugin needs a "
+                                    "handful: the file was made to "
+                                    "be tiresome, or by a tool that went wrong. Find out by which."},
 };
 
 const nx_audit_rule *nx_audit_rule_find(const char *word) {
