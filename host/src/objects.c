@@ -14,6 +14,7 @@
 #include <linux/membarrier.h>
 #include <pthread.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "error.h"
@@ -138,15 +139,16 @@ static void count_in_plainly(nx_counter *inside) {
   atomic_signal_fence(memory_order_seq_cst);
 }
 
-static void count_in(nx_visit visit) {
-  nx_counter *inside = &visit.stripe->inside;
-  if (!nx_visit_is_exclusive(visit))
-    atomic_fetch_add(inside, 1u);
+static void count_in_one(nx_counter *part, int exclusive) {
+  if (!exclusive)
+    atomic_fetch_add(part, 1u);
   else if (atomic_load_explicit(&barrier_works, memory_order_relaxed))
-    count_in_plainly(inside);
+    count_in_plainly(part);
   else
-    (void)atomic_exchange(inside, atomic_load_explicit(inside, memory_order_relaxed) + 1u);
+    (void)atomic_exchange(part, atomic_load_explicit(part, memory_order_relaxed) + 1u);
 }
+
+static void count_in(nx_visit visit) { count_in_one(&visit.stripe->inside, nx_visit_is_exclusive(visit)); }
 
 void nx_visit_end(nx_visit visit) {
   nx_counter *inside = &visit.stripe->inside;
@@ -158,6 +160,47 @@ void nx_visit_end(nx_visit visit) {
 }
 
 void nx_allocator_leave(nx_allocator *a) { nx_visit_end(nx_visit_of(a)); }
+
+/* ---- Counts in parts ------------------------------------------------------------------------------------------------ */
+
+void nx_shares_in(nx_share_of_count *shares) {
+  const nx_thread *thread = nx_thread_self();
+  count_in_one(&shares[thread->stripe].part, thread->stripe != NX_SHARED_STRIPE); /* U1 */
+}
+
+void nx_shares_out(nx_share_of_count *shares) {
+  const nx_thread *thread = nx_thread_self();
+  nx_counter *part = &shares[thread->stripe].part;
+  if (thread->stripe == NX_SHARED_STRIPE)
+    atomic_fetch_sub(part, 1u);
+  else
+    atomic_store_explicit(part, atomic_load_explicit(part, memory_order_relaxed) - 1u, memory_order_release); /* U3 */
+  nx_look_behind();
+}
+
+uint64_t nx_shares_sum(nx_share_of_count *shares) {
+  uint64_t sum = 0;
+  for (uint32_t i = 0; i < NX_STRIPES; i++) sum += atomic_load(&shares[i].part);
+  return sum;
+}
+
+void nx_look_behind(void) {
+  if (atomic_load_explicit(&barrier_works, memory_order_relaxed))
+    atomic_signal_fence(memory_order_seq_cst);
+  else
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
+/* Refused although it was registered, which no kernel does: a processor keeps no store to itself for a thousandth of a second. */
+static NX_APART void wait_instead(void) {
+  const struct timespec long_enough = {0, 1000000};
+  (void)nanosleep(&long_enough, NULL);
+}
+
+void nx_barrier_everywhere(void) {
+  if (!pass_barrier_everywhere()) wait_instead();
+  atomic_thread_fence(memory_order_seq_cst);
+}
 
 uint64_t nx_allocator_inside(nx_allocator *a) {
   /* K1: where it does not work somebody may be inside, unseen: next time all are seen. */

@@ -150,7 +150,7 @@ typedef struct nx_allocator {
   NxmemVirtualBackingVtable backing; /* where VIRTUAL_BACKING is effective */
   NxmemSharedMappingVtable sharing;  /* where SHARED_MAPPING is effective */
   uint64_t effective;
-  nx_space *space; /* its factory's addresses, of its module; NULL: not looked at */
+  nx_space *space;   /* its factory's addresses, of its module; NULL: not looked at */
   nx_module *limits; /* its module, where that has limits: the totals are there. NULL: they are its own */
   nx_deferral deferral;
   nx_counter quarantined;
@@ -205,6 +205,26 @@ static inline nx_visit nx_visit_of(nx_allocator *allocator) {
 
 /* Does no other thread write the stripe? */
 static inline int nx_visit_is_exclusive(nx_visit visit) { return visit.thread->stripe != NX_SHARED_STRIPE; }
+
+/*
+ * A count of which each thread has a part: by plain stores where it alone writes it. Who counts in then looks at the word beside it; who changed that word passes
+ * a barrier everywhere before it sums, and waits where it could not (proofs/models/striped_gate.pml, striped_uses.pml).
+ */
+typedef struct nx_share_of_count {
+  _Alignas(64) nx_counter part; /* modulo 2^64: what one thread counts in another may count out */
+} nx_share_of_count;
+
+void nx_shares_in(nx_share_of_count *shares);
+void nx_shares_out(nx_share_of_count *shares);
+
+/* Exact while nothing counts in and behind a barrier; of moving things each part as it was at one moment. */
+uint64_t nx_shares_sum(nx_share_of_count *shares);
+
+/* What other threads did before is seen; what they do behind it sees what this thread did before. */
+void nx_barrier_everywhere(void);
+
+/* The other half: what this thread has stored is stored before what it loads next, as far as whoever passes that barrier can tell. */
+void nx_look_behind(void);
 
 /* Once, before the first host: what closing needs of the kernel. [any-thread] */
 void nx_objects_prepare(void);

@@ -38,6 +38,10 @@ uint64_t nx_record_owner(nx_allocation *record) {
   return owner == NULL ? 0u : nx_slot_handle(owner);
 }
 
+int nx_record_is_of(nx_allocation *record, uint64_t allocator) {
+  return owner_slot(record) == nxmem_handle_slot(allocator);
+}
+
 int nx_record_is_indexed(nx_allocation *record) { return (extra_of(record) & EXTRA_INDEXED) != 0u; }
 
 static void set_flag(nx_allocation *record, uint32_t flag, int on) {
@@ -164,10 +168,9 @@ static nxmem_verdict check_named(const nx_claimed *there, uint32_t extra, const 
 }
 
 /* What is found before the slot is claimed stays true: its word was of this generation and LIVE before and is swapped as such behind. */
-nxmem_result nx_record_claim_found(const nx_naming *naming, nxmem_slot_state to, nx_claimed *out, nxmem_error *error) {
+nxmem_result nx_record_claim_at(nx_allocation *record, const nx_naming *naming, nxmem_slot_state to, nx_claimed *out,
+                                nxmem_error *error) {
   const uint64_t id = naming->allocation.id;
-  nx_allocation *record = nx_allocation_of(id);
-  if (record == NULL) return nx_fail(error, NXMEM_ERR_STALE_HANDLE, "%s: the handle was never issued", naming->verb);
   const uint64_t word = atomic_load(&record->slot.word);
   if (!nxmem_is_claimable(word, id)) return refuse_claim(naming->verb, nxmem_check_claim(word, id), error); /* R1 */
   const uint32_t extra = extra_of(record);
@@ -178,6 +181,12 @@ nxmem_result nx_record_claim_found(const nx_naming *naming, nxmem_slot_state to,
     return refuse_claim(naming->verb, nxmem_check_lost_claim(atomic_load(&record->slot.word), id), error);
   *out = there;
   return NXMEM_OK;
+}
+
+nxmem_result nx_record_claim_found(const nx_naming *naming, nxmem_slot_state to, nx_claimed *out, nxmem_error *error) {
+  nx_allocation *record = nx_allocation_of(naming->allocation.id);
+  if (record == NULL) return nx_fail(error, NXMEM_ERR_STALE_HANDLE, "%s: the handle was never issued", naming->verb);
+  return nx_record_claim_at(record, naming, to, out, error);
 }
 
 nxmem_result nx_record_claim(const nx_naming *naming, nxmem_slot_state to, nx_allocation **out, nxmem_error *error) {

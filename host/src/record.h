@@ -67,6 +67,13 @@ NxmemAllocation nx_claimed_describe(const nx_allocator *allocator, const nx_clai
 nxmem_result nx_record_claim(const nx_naming *naming, nxmem_slot_state to, nx_allocation **out, nxmem_error *error);
 nxmem_result nx_record_claim_found(const nx_naming *naming, nxmem_slot_state to, nx_claimed *out, nxmem_error *error);
 
+/* The same of a record that was looked up by the handle. */
+nxmem_result nx_record_claim_at(nx_allocation *record, const nx_naming *naming, nxmem_slot_state to, nx_claimed *out,
+                                nxmem_error *error);
+
+/* Does a record say that it belongs to an allocator's slot? While it is live no other allocator has that slot. */
+int nx_record_is_of(nx_allocation *record, uint64_t allocator);
+
 /*
  * Pin it instead: one more user of a LIVE word, beside others; what is pinned is claimed by nobody. Given back through the word (nxmem/pin.h). *out is written on
  * NXMEM_OK only. What nx_record_claim() answers; BUSY where there are as many users as can be counted.

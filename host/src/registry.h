@@ -49,12 +49,16 @@ typedef struct nx_mechanism {
   _Atomic uint64_t allocators[NXMEM_COMPOSITE_MAX]; /* handles; 0 once closed */
 } nx_mechanism;
 
-/* Word: LIVE; QUARANTINED: dropped, gone for its caller, waiting for its last use. */
+/*
+ * Word: LIVE; QUARANTINED: dropped, gone for its caller, waiting for its last use. Every allocation and every release of every thread passes here: what they read stands in
+ * a line of its own, what they count in parts.
+ */
 typedef struct nx_binding {
   nx_slot slot;
-  nx_counter uses;            /* allocations, prepared releases, calls at it */
-  _Atomic uint64_t mechanism; /* handle */
-  _Atomic uint64_t allocator; /* handle of the mechanism's first part: what is allocated through */
+  _Atomic uint64_t mechanism;         /* handle */
+  _Atomic uint64_t allocator;         /* handle of the mechanism's first part: what is allocated through */
+  _Atomic(nx_mechanism *) pinned;     /* where the first of these leads */
+  nx_share_of_count uses[NX_STRIPES]; /* allocations, prepared releases, calls at it */
 } nx_binding;
 
 extern nx_table nx_registries;
@@ -63,7 +67,7 @@ extern nx_table nx_authorities;
 extern nx_table nx_mechanisms;
 extern nx_table nx_bindings;
 
-enum { NX_MECHANISMS_SHIFT = 6, NX_BINDINGS_SHIFT = 8 };
+enum { NX_MECHANISMS_SHIFT = 6, NX_BINDINGS_SHIFT = 6 };
 
 static inline nx_mechanism *nx_mechanism_at(uint64_t handle) {
   return nx_table_find_in(&nx_mechanisms, NX_MECHANISMS_SHIFT, sizeof(nx_mechanism), handle);
@@ -131,7 +135,7 @@ typedef struct nx_side {
   _Atomic(struct nx_account *) account; /* of the manager that charges it (manager.h); NULL: none does */
   _Atomic uint64_t charged, physical;   /* what the account has for it */
   _Atomic uint64_t mapped;              /* changed by whoever has the record pinned */
-  _Atomic uint32_t keeping; /* nxmem_keeping, from its end on */
+  _Atomic uint32_t keeping;             /* nxmem_keeping, from its end on */
   _Atomic uint32_t plugin_status;
   _Atomic uint32_t withdrawn; /* 1: its transaction was rolled back */
 } nx_side;
@@ -142,12 +146,15 @@ nx_side *nx_side_of(uint64_t id);
 
 /* The mechanism that a binding pins. */
 static inline nx_mechanism *nx_mechanism_of_binding(nx_binding *binding) {
-  return nx_mechanism_at(atomic_load_explicit(&binding->mechanism, memory_order_relaxed));
+  return atomic_load_explicit(&binding->pinned, memory_order_relaxed);
 }
 
 /* One use more of a live binding, or why not; one use less: the last of a dropped one ends it. */
 nxmem_result nx_binding_use(nxmem_binding handle, nx_binding **out, nxmem_error *error);
 void nx_binding_unuse(nx_binding *binding);
+
+/* Has its owner gone? Of one that the caller uses. What the caller has stored before is seen by whoever drops it behind this. */
+int nx_binding_is_dropped(nx_binding *binding);
 
 /* ---- Owning releases --------------------------------------------------------------------------------------------- */
 
@@ -157,8 +164,7 @@ typedef struct nx_owned {
   nx_side *side;
   nx_binding *binding;
   nx_mechanism *mechanism;
-  nx_allocator *allocator;
-  uint64_t allocator_handle;
+  uint64_t allocator; /* handle */
 } nx_owned;
 
 /* Claim what a caller names; nothing changes where it is refused. */
@@ -201,10 +207,10 @@ nxmem_result nx_bound_make(nx_binding *binding, nx_charging *charging, nxmem_bou
 /* What the plugin has made, as noted beside it: the state to show it in. LIVE: committed and published at once. */
 nxmem_slot_state nx_charging_made(nx_charging *charging, nx_side *side, uint64_t owned, uint64_t mapped);
 
-/* Was it lost while the plugin was asked? Then it is kept, and why; called behind its publication. */
+/* Was it lost, or its binding dropped, while the plugin was asked? Then it is kept, and why; called behind its publication. */
 nxmem_result nx_bound_look_again(nx_binding *binding, const nxmem_bound *bound, nxmem_error *error);
 
-/* NXMEM_OK; or DEVICE_LOST, TERMINATED: it is kept, and the books have been told. */
+/* NXMEM_OK; or DEVICE_LOST, TERMINATED, STALE_HANDLE: it is kept, and the books have been told. */
 nxmem_result nx_bound_publish(const nxmem_bound *bound, nxmem_error *error);
 
 /* Through the owning release. NXMEM_OK: given back. NXMEM_ERR_QUARANTINED (found is why), DEVICE_LOST, TERMINATED: kept. The books have been told. [runs plugin code] */

@@ -21,8 +21,8 @@ nxmem_result nx_binding_use(nxmem_binding handle, nx_binding **out, nxmem_error 
   nx_binding *b = nx_binding_at(handle.id);
   if (b == NULL || nx_is_forked()) return nx_member_unknown("binding", error);
   if (!nxmem_is_claimable(atomic_load(&b->slot.word), handle.id)) return refuse_binding(b, handle.id, error);
-  atomic_fetch_add(&b->uses, 1u);
-  if (nxmem_is_claimable(atomic_load(&b->slot.word), handle.id)) {
+  nx_shares_in(b->uses);                                           /* U1 */
+  if (nxmem_is_claimable(atomic_load(&b->slot.word), handle.id)) { /* U2 */
     *out = b;
     return NXMEM_OK;
   }
@@ -30,18 +30,28 @@ nxmem_result nx_binding_use(nxmem_binding handle, nx_binding **out, nxmem_error 
   return refuse_binding(b, handle.id, error);
 }
 
-/* Whoever finds it without a use ends it, once: the word decides. Uses that come now look at the word and go. */
+/*
+ * Whoever finds it without a use ends it, once: the word decides. Uses that come now look at the word and go: so behind the barrier what is left only falls, and
+ * a sum of none is what is left.
+ */
 static NX_APART void end_dropped(nx_binding *b) {
   const uint64_t handle = nx_slot_handle(&b->slot);
-  if (!nx_slot_move(&b->slot, handle, NXMEM_SLOT_QUARANTINED, NXMEM_SLOT_RELEASING)) return;
+  nx_barrier_everywhere();                                                                   /* X1 */
+  if (nx_shares_sum(b->uses) != 0) return;                                                   /* X2 */
+  if (!nx_slot_move(&b->slot, handle, NXMEM_SLOT_QUARANTINED, NXMEM_SLOT_RELEASING)) return; /* X3 */
   nx_mechanism *m = nx_mechanism_of_binding(b);
   nx_table_give(&nx_bindings, &b->slot);
   atomic_fetch_sub(&m->bindings, 1u);
 }
 
 void nx_binding_unuse(nx_binding *b) {
-  if (atomic_fetch_sub(&b->uses, 1u) != 1u) return;
-  if (nxmem_word_state(atomic_load(&b->slot.word)) == NXMEM_SLOT_QUARANTINED) end_dropped(b);
+  nx_shares_out(b->uses);                                                                     /* U3 */
+  if (nxmem_word_state(atomic_load(&b->slot.word)) == NXMEM_SLOT_QUARANTINED) end_dropped(b); /* U4 */
+}
+
+int nx_binding_is_dropped(nx_binding *b) {
+  nx_look_behind();
+  return nxmem_word_state(atomic_load(&b->slot.word)) == NXMEM_SLOT_QUARANTINED;
 }
 
 /* ---- Binding ----------------------------------------------------------------------------------------------------- */
@@ -57,6 +67,7 @@ static nxmem_result bind_pinned(nx_mechanism *m, uint64_t handle, nxmem_binding 
   nx_binding *b = (nx_binding *)(void *)nx_table_take(&nx_bindings);
   if (b == NULL) return nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "bind: no room for another binding");
   atomic_store_explicit(&b->mechanism, handle, memory_order_relaxed);
+  atomic_store_explicit(&b->pinned, m, memory_order_relaxed);
   atomic_store_explicit(&b->allocator, atomic_load(&m->allocators[0]), memory_order_relaxed);
   out->id = nx_slot_handle(&b->slot);
   nx_slot_show(&b->slot, out->id, NXMEM_SLOT_LIVE);
@@ -98,11 +109,12 @@ nxmem_result nxmem_binding_get_info(nxmem_binding binding, nxmem_binding_info *o
   const nxmem_result r = nx_binding_use(binding, &b, error);
   if (r != NXMEM_OK) return r;
   nx_mechanism *m = nx_mechanism_of_binding(b);
+  const uint64_t uses = nx_shares_sum(b->uses) - 1u; /* of moving parts: may be below none */
   *out = (nxmem_binding_info){
       .mechanism = {atomic_load_explicit(&b->mechanism, memory_order_relaxed)},
       .context = {atomic_load_explicit(&m->context, memory_order_relaxed)},
       .authority = {atomic_load_explicit(&m->authority, memory_order_relaxed)},
-      .uses = atomic_load(&b->uses) - 1u,
+      .uses = uses > NXMEM_TOTAL_MAX ? 0u : uses,
   };
   nx_binding_unuse(b);
   return NXMEM_OK;
@@ -112,13 +124,14 @@ nxmem_result nxmem_binding_get_info(nxmem_binding binding, nxmem_binding_info *o
 
 static nxmem_result drop(nx_binding *b, uint64_t handle) {
   nx_mechanism *m = nx_mechanism_of_binding(b);
-  atomic_fetch_add(&b->uses, 1u); /* while it is looked through */
-  nx_slot_show(&b->slot, handle, NXMEM_SLOT_QUARANTINED);
+  nx_shares_in(b->uses);                                  /* while it is looked through */
+  nx_slot_show(&b->slot, handle, NXMEM_SLOT_QUARANTINED); /* D1 */
   NX_STEP("binding: dropped");
+  nx_barrier_everywhere(); /* D2: what is made behind it looks at the word again */
   const uint32_t parts = atomic_load_explicit(&m->parts, memory_order_relaxed);
   for (uint32_t i = 0; i < parts; i++) {
     const uint64_t allocator = atomic_load(&m->allocators[i]);
-    if (allocator != 0) (void)nx_owned_keep_all(allocator, handle, NXMEM_KEPT_OWNER_DROPPED);
+    if (allocator != 0) (void)nx_owned_keep_all(allocator, handle, NXMEM_KEPT_OWNER_DROPPED); /* D3 */
   }
   nx_binding_unuse(b);
   return NXMEM_OK;
@@ -130,10 +143,11 @@ nxmem_result nxmem_binding_end(nxmem_binding binding, uint32_t flags, nxmem_erro
     return nx_fail(error, NXMEM_ERR_INVALID_ARGUMENT, "end binding: found unknown flags 0x%" PRIx32, flags);
   nx_binding *b = nx_binding_at(binding.id);
   if (b == NULL || nx_is_forked()) return nx_member_unknown("binding", error);
-  if (!nx_slot_move(&b->slot, binding.id, NXMEM_SLOT_LIVE, NXMEM_SLOT_RELEASING))
+  if (!nx_slot_move(&b->slot, binding.id, NXMEM_SLOT_LIVE, NXMEM_SLOT_RELEASING)) /* W1 */
     return refuse_binding(b, binding.id, error);
   if ((flags & NXMEM_END_DROP) != 0) return drop(b, binding.id);
-  const uint64_t uses = atomic_load(&b->uses);
+  nx_barrier_everywhere();                      /* X1 */
+  const uint64_t uses = nx_shares_sum(b->uses); /* X2 */
   if (uses == 0) {
     nx_mechanism *m = nx_mechanism_of_binding(b);
     nx_table_give(&nx_bindings, &b->slot);

@@ -140,15 +140,29 @@ static nxmem_result make(nx_binding *b, nxmem_bound *bound, const nxmem_allocate
   return r;
 }
 
-/* It was lost while the plugin was asked, and the loss did not see it: it is kept now, unless the loss did after all. */
-static NX_APART nxmem_result keep_lost(nx_mechanism *m, const nxmem_bound *bound, nxmem_error *error) {
+/* It ended while the plugin was asked, and whoever ended it did not see it: it is kept now, unless it was seen after all. The plugin is not asked. */
+static NX_APART nxmem_result keep_made(uint32_t lifecycle, const nxmem_bound *bound, nxmem_error *error) {
   nx_owned owned;
   if (nx_owned_claim(bound, "allocate", &owned, NULL) == NXMEM_OK) /* N6 */
-    (void)nx_owned_keep(&owned, NXMEM_KEPT_DEVICE_LOST);
-  return nx_ended(nxmem_check_work(nx_lifecycle(m), NXMEM_WORK_RELEASE), "allocate", error);
+    (void)nx_owned_keep(&owned, NXMEM_KEPT_OWNER_DROPPED);
+  const nxmem_verdict v = nxmem_check_work(lifecycle, NXMEM_WORK_RELEASE);
+  if (v.reason != NXMEM_REASON_NONE) return nx_ended(v, "allocate", error);
+  return nx_fail(error, NXMEM_ERR_STALE_HANDLE, "allocate: the binding was dropped meanwhile");
 }
 
-static int is_lost(nx_mechanism *m) { return nx_lifecycle(m) > NXMEM_LIFECYCLE_RETIRED; }
+/*
+ * Behind its publication, from where on others may end all of it: so the binding is looked at last, and where it is still the same, what was looked at before was its. One that
+ * is about to be ended is used still, and stays.
+ */
+static nxmem_result look_again(nx_binding *b, nx_mechanism *m, const nxmem_bound *bound, nxmem_error *error) {
+  nx_look_behind();
+  const uint32_t lifecycle = nx_lifecycle(m);       /* N5 */
+  const uint64_t word = atomic_load(&b->slot.word); /* N5 */
+  if (lifecycle <= NXMEM_LIFECYCLE_RETIRED && nxmem_same_generation(word, bound->binding.id) &&
+      nxmem_word_state(word) != NXMEM_SLOT_QUARANTINED)
+    return NXMEM_OK;
+  return keep_made(lifecycle, bound, error);
+}
 
 NX_HOT nxmem_result nxmem_bound_allocate(nxmem_binding binding, uint64_t bytes, uint64_t align,
                                          const nxmem_allocate_options *options, nxmem_bound *out, nxmem_error *error) {
@@ -164,7 +178,8 @@ NX_HOT nxmem_result nxmem_bound_allocate(nxmem_binding binding, uint64_t bytes, 
     return r;
   }
   NX_STEP("allocate: noted");
-  if (is_lost(m)) return keep_lost(m, &bound, error); /* N5 */
+  r = look_again(b, m, &bound, error);
+  if (r != NXMEM_OK) return r;
   *out = bound;
   return NXMEM_OK;
 }
@@ -177,9 +192,8 @@ nxmem_result nx_bound_make(nx_binding *b, nx_charging *charging, nxmem_bound *bo
 }
 
 nxmem_result nx_bound_look_again(nx_binding *b, const nxmem_bound *bound, nxmem_error *error) {
-  nx_mechanism *m = nx_mechanism_of_binding(b);
   NX_STEP("publish: shown");
-  return is_lost(m) ? keep_lost(m, bound, error) : NXMEM_OK;
+  return look_again(b, nx_mechanism_of_binding(b), bound, error);
 }
 
 static void publish(const nxmem_bound *bound) {
@@ -187,7 +201,7 @@ static void publish(const nxmem_bound *bound) {
   atomic_store(&nx_side_of(bound->id)->word, live);
 }
 
-/* The allocation's use pins its binding. */
+/* Until then the allocation's use pins its binding. */
 nxmem_result nx_bound_publish(const nxmem_bound *bound, nxmem_error *error) {
   publish(bound);
   return nx_bound_look_again(nx_binding_at(bound->binding.id), bound, error);

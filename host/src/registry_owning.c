@@ -44,6 +44,12 @@ static NX_APART nxmem_result refuse_claim(nxmem_result r, const nxmem_bound *bou
   return unknown(verb, error);
 }
 
+/* Most are of the mechanism's first part: that handle is at hand. */
+static uint64_t owner_of(nx_binding *b, nx_allocation *record) {
+  const uint64_t first = atomic_load_explicit(&b->allocator, memory_order_relaxed);
+  return nx_record_is_of(record, first) ? first : nx_record_owner(record);
+}
+
 /*
  * What is read before the claim stays true: the claim succeeds only in the record's same generation, and from the moment that the word beside it said LIVE until the claim its
  * binding's use pins binding and mechanism.
@@ -59,15 +65,15 @@ nxmem_result nx_owned_claim(const nxmem_bound *bound, const char *verb, nx_owned
   out->side = side;
   out->binding = nx_binding_at(bound->binding.id);
   out->mechanism = nx_mechanism_of_binding(out->binding);
-  out->allocator_handle = nx_record_owner(nx_allocation_of(bound->id));
-  out->allocator = nx_allocator_of(out->allocator_handle);
+  nx_allocation *record = nx_allocation_of(bound->id);
+  out->allocator = owner_of(out->binding, record);
   const nx_naming naming = {.verb = verb,
-                            .allocator = {out->allocator_handle},
+                            .allocator = {out->allocator},
                             .allocation = {bound->id, bound->ptr},
                             .bytes = bound->bytes,
                             .align = bound->align};
   NX_STEP("release: looked at");
-  const nxmem_result r = nx_record_claim_found(&naming, NXMEM_SLOT_RELEASING, &out->claimed, error); /* P1 */
+  const nxmem_result r = nx_record_claim_at(record, &naming, NXMEM_SLOT_RELEASING, &out->claimed, error); /* P1 */
   return r == NXMEM_OK ? r : refuse_claim(r, bound, verb, error);
 }
 
@@ -80,10 +86,10 @@ static void show(nx_side *side, uint64_t id, nxmem_slot_state state) {
 /* ---- Settling ---------------------------------------------------------------------------------------------------- */
 
 /*
- * The one end of every allocation that was bound. The record goes, or is quarantined, in the same step: closing hands nothing back twice. Behind nx_release_settle() the record, and
+ * The one end of every allocation that was bound. The record goes, or is quarantined, in the same step: closing hands nothing back twice. Behind nx_release_settle_inside() the record, and
  * with it what stands beside it, may be another's.
  */
-static void settle(nx_owned *o, nxmem_keeping keeping, nx_release_answer *answer) {
+static void settle(nx_owned *o, nx_visit visit, nxmem_keeping keeping, nx_release_answer *answer) {
   struct nx_account *account = atomic_load_explicit(&o->side->account, memory_order_relaxed);
   atomic_store_explicit(&o->side->keeping, (uint32_t)keeping, memory_order_relaxed);
   atomic_store_explicit(&o->side->plugin_status, answer->status.code, memory_order_relaxed);
@@ -94,14 +100,14 @@ static void settle(nx_owned *o, nxmem_keeping keeping, nx_release_answer *answer
   else
     nx_charge_keep(account, o->side, o->claimed.id);
   answer->fate = keeping == NXMEM_KEPT_NOT ? NXMEM_FATE_GONE : NXMEM_FATE_QUARANTINED;
-  nx_release_settle(o->allocator, o->claimed.record, answer);
+  nx_release_settle_inside(visit, o->claimed.record, answer);
   nx_binding_unuse(o->binding);
 }
 
 nxmem_keeping nx_owned_keep(nx_owned *o, nxmem_keeping why) {
   const nxmem_keeping keeping = nxmem_keep_owned(nx_lifecycle(o->mechanism), why);
   nx_release_answer answer = {.fate = NXMEM_FATE_QUARANTINED, .residual = NXMEM_UNWRITTEN_COUNT};
-  settle(o, keeping, &answer);
+  settle(o, nx_visit_of(nx_allocator_of(o->allocator)), keeping, &answer);
   return keeping;
 }
 
@@ -118,12 +124,13 @@ nxmem_result nx_owned_give_back(nx_owned *o, nxmem_error *error) {
   answer.status.code = NXMEM_STATUS_OK;
   nx_visit visit;
   NX_STEP("execute: begun");
-  const int entered = nx_visit_begin((nxmem_allocator){o->allocator_handle}, &visit, NULL) == NXMEM_OK; /* E2 */
-  const int asked = entered && nx_lifecycle(o->mechanism) <= NXMEM_LIFECYCLE_RETIRED;                   /* E3 */
-  if (asked) nx_release_ask(o->allocator, o->claimed.record, &answer);                                  /* E4 */
+  const int entered = nx_visit_begin((nxmem_allocator){o->allocator}, &visit, NULL) == NXMEM_OK; /* E2 */
+  if (!entered) visit = nx_visit_of(nx_allocator_of(o->allocator));
+  const int asked = entered && nx_lifecycle(o->mechanism) <= NXMEM_LIFECYCLE_RETIRED; /* E3 */
+  if (asked) nx_release_ask_claimed(visit.allocator, &o->claimed, &answer);           /* E4 */
   NX_STEP("execute: answered");
   const nxmem_keeping keeping = nxmem_settle_owned(nx_lifecycle(o->mechanism), answer.fate); /* E5 */
-  settle(o, keeping, &answer);                                                               /* E6 */
+  settle(o, visit, keeping, &answer);                                                        /* E6 */
   if (entered) nx_visit_end(visit);
   if (keeping == NXMEM_KEPT_NOT) return NXMEM_OK;
   (void)nx_fail(error, NXMEM_ERR_QUARANTINED, "release: kept: %s%s%s", nxmem_keeping_name(keeping),
@@ -153,8 +160,7 @@ static int claim_any(nx_allocation *record, uint64_t allocator, uint64_t binding
                     .side = side,
                     .binding = b,
                     .mechanism = nx_mechanism_of_binding(b),
-                    .allocator = nx_allocator_of(allocator),
-                    .allocator_handle = allocator};
+                    .allocator = allocator};
   return 1;
 }
 
@@ -234,13 +240,11 @@ static nx_owned own_prepared(uint64_t id) {
   nx_allocation *record = nx_allocation_of(id);
   nx_side *side = nx_side_of(id);
   nx_binding *b = nx_binding_at(atomic_load_explicit(&side->binding, memory_order_relaxed));
-  const uint64_t allocator = nx_record_owner(record);
   return (nx_owned){.claimed = nx_record_look(record),
                     .side = side,
                     .binding = b,
                     .mechanism = nx_mechanism_of_binding(b),
-                    .allocator = nx_allocator_of(allocator),
-                    .allocator_handle = allocator};
+                    .allocator = nx_record_owner(record)};
 }
 
 /* Its count outlives it by a moment, as the mechanism must: while it counts, nothing is removed. */

@@ -50,7 +50,7 @@ static void release_plain(nx_allocator *a, const NxmemAllocation *allocation, nx
  * Negotiated level, table level and capability all decide: the core has masked the flag and nulled the slot where any of them forbids it. An honest plugin may hand
  * the address out to another thread before it answers: so it leaves the index first.
  */
-static void ask(nx_allocator *a, const nx_claimed *claimed, nx_release_answer *out) {
+void nx_release_ask_claimed(nx_allocator *a, const nx_claimed *claimed, nx_release_answer *out) {
   nx_allocation *record = claimed->record;
   const NxmemAllocation allocation = nx_claimed_describe(a, claimed);
   nx_guard_leave(a, record);
@@ -62,7 +62,7 @@ static void ask(nx_allocator *a, const nx_claimed *claimed, nx_release_answer *o
 
 void nx_release_ask(nx_allocator *a, nx_allocation *record, nx_release_answer *out) {
   const nx_claimed claimed = nx_record_look(record);
-  ask(a, &claimed, out);
+  nx_release_ask_claimed(a, &claimed, out);
 }
 
 /* Its address is looked at again, unless it has another owner meanwhile: a violation. Without memory it stays as it is, and is not looked at. */
@@ -111,13 +111,13 @@ void nx_release_finish(nx_allocator *a, nx_allocation *record, const nx_release_
   finish(nx_visit_of(a), record, answer);
 }
 
-static void settle(nx_visit visit, nx_allocation *record, const nx_release_answer *answer) {
+void nx_release_settle_inside(nx_visit visit, nx_allocation *record, const nx_release_answer *answer) {
   finish(visit, record, answer);
   nx_books_drop_live(visit);
 }
 
 void nx_release_settle(nx_allocator *a, nx_allocation *record, const nx_release_answer *answer) {
-  settle(nx_visit_of(a), record, answer);
+  nx_release_settle_inside(nx_visit_of(a), record, answer);
 }
 
 /* Where status and state do not explain each other. */
@@ -153,9 +153,9 @@ static NX_APART nxmem_result still_live(nx_allocator *a, nx_allocation *record, 
 
 static nxmem_result release_claimed(nx_visit visit, const nx_claimed *claimed, nxmem_error *error) {
   nx_release_answer answer;
-  ask(visit.allocator, claimed, &answer); /* R3 */
+  nx_release_ask_claimed(visit.allocator, claimed, &answer); /* R3 */
   if (answer.fate == NXMEM_FATE_LIVE) return still_live(visit.allocator, claimed->record, &answer, error);
-  settle(visit, claimed->record, &answer); /* R4 */
+  nx_release_settle_inside(visit, claimed->record, &answer); /* R4 */
   if (answer.fate == NXMEM_FATE_GONE) return NXMEM_OK;
   return nx_fail_status(error, NXMEM_ERR_QUARANTINED, &answer.status, "release: quarantined%s", state_words(&answer));
 }

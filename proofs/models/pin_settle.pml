@@ -9,7 +9,7 @@
  *                     decommit_pinned, credit_mapped    D take it away, R credit what was said, never more than is charged
  *                     nx_backing_unpin                  L leave, or take the mark away (one compare-and-swap)
  *                     settle_committed                  A ask what is mapped, T settle where still alone
- * host/src/record.c   nx_record_claim_found             R2 claim for a release: nobody is a user
+ * host/src/record.c   nx_record_claim_at                R2 claim for a release: nobody is a user
  *
  * Property: whoever claims the allocation finds it charged with exactly what is mapped.
  *

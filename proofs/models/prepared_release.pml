@@ -5,8 +5,8 @@
  * looks at the lifecycle; whoever confirms a loss looks at the count after it.
  *
  * host/src/registry_bound.c      make, make_inside          N1 count in, N2 look, N3 the plugin's allocate, N4 show it live
- *                                nxmem_bound_allocate       N5 look again
- *                                keep_lost                  N6 retain it (one compare-and-swap)
+ *                                look_again                 N5 look again
+ *                                keep_made                  N6 retain it (one compare-and-swap)
  * host/src/registry_owning.c     nx_owned_claim             P1 take the live record (one compare-and-swap)
  *                                nx_prepared_execute        E1 take the prepared release (one compare-and-swap)
  *                                nx_owned_give_back         E2 count in, E3 look, E4 the plugin's release, E5 look again, E6 settle

@@ -1,7 +1,7 @@
 /*
  * release_race.pml: two threads release through copies of one handle while a third allocates and may get the same slot again.
  *
- * host/src/record.c    nx_record_claim_found    R1 look (nxmem_is_claimable), R2 claim (one compare-and-swap on the whole word)
+ * host/src/record.c    nx_record_claim_at       R1 look (nxmem_is_claimable), R2 claim (one compare-and-swap on the whole word)
  * host/src/release.c   release_claimed          R3 the plugin's release slot, R4 free with the next generation, or live again
  * host/src/allocate.c  allocate_inside          A1 take a free slot
  *                      allocate_into            A2 the plugin's allocate slot, A3 live

@@ -323,21 +323,82 @@ static void test_loss_of_what_is_removed(void **state) {
   nx_play_strike(&play);
 }
 
-/* An allocation that its binding's dropped owner has not seen is its maker's; the binding pins until it has gone. */
+/* ---- Dropped --------------------------------------------------------------------------------------------------------- */
+
+static void drop_it(nx_actor *a) { a->result = nxmem_binding_end(a->binding, NXMEM_END_DROP, &a->error); }
+
+static void assert_dropped_one(hall *h, nx_actor *allocating) {
+  assert_int_equal(nx_actor_end(allocating), NXMEM_ERR_STALE_HANDLE);
+  assert_int_equal(allocating->bound.id, 0);
+  assert_int_equal(nx_puppet_calls(NX_IN_RELEASE_ALLOCATION), 1); /* the hall's own */
+  assert_int_equal(nx_state_of(h->m).holdings.live, 0);
+}
+
+static void strike_dropped(hall *h) {
+  nxmem_kept kept;
+  uint32_t count = 0;
+  MUST(nxmem_mechanism_quarantine(h->m, 0, &kept, 1, &count, NULL, &error));
+  assert_int_equal(count, 1);
+  assert_int_equal(kept.reason, NXMEM_KEPT_OWNER_DROPPED);
+  assert_int_equal(nx_state_of(h->m).holdings.bindings, 0); /* nothing uses it any more */
+  free((void *)(uintptr_t)kept.address);
+  nx_must_bury(h->m);
+  nx_play_strike_lost(&play);
+}
+
+/* Made while its owner went: nobody gets it, it is kept, and nothing of it pins the mechanism. */
 static void test_allocated_beside_drop(void **state) {
+  hall h = set_hall();
+  MUST(nxmem_bound_release(&h.bound, &error));
+  nx_actor allocating = {.binding = h.binding};
+  nx_actor_start(&allocating, allocate_it, *state);
+  MUST(nxmem_binding_end(h.binding, NXMEM_END_DROP, &error));
+  assert_dropped_one(&h, &allocating);
+  strike_dropped(&h);
+}
+
+/* The drop has turned the word and looked through nothing yet: whichever of the two comes first keeps it, once. */
+static void test_allocated_inside_drop(void **state) {
+  (void)state;
+  hall h = set_hall();
+  MUST(nxmem_bound_release(&h.bound, &error));
+  nx_actor allocating = {.binding = h.binding}, dropping = {.binding = h.binding};
+  nx_actor_start(&allocating, allocate_it, "allocate: let in");
+  nx_actor_start(&dropping, drop_it, "binding: dropped");
+  assert_dropped_one(&h, &allocating);
+  assert_int_equal(nx_state_of(h.m).holdings.bindings, 1); /* the drop's own use */
+  assert_int_equal(nx_actor_end(&dropping), NXMEM_OK);
+  strike_dropped(&h);
+}
+
+/* Retired meanwhile, it was let in before: it is its maker's, as all that was made before is. */
+static void test_allocated_beside_retirement(void **state) {
   (void)state;
   hall h = set_hall();
   MUST(nxmem_bound_release(&h.bound, &error));
   nx_actor allocating = {.binding = h.binding};
   nx_actor_start(&allocating, allocate_it, "allocate: let in");
-  MUST(nxmem_binding_end(h.binding, NXMEM_END_DROP, &error));
+  MUST(nxmem_mechanism_retire(h.m, &error));
   assert_int_equal(nx_actor_end(&allocating), NXMEM_OK);
-  assert_int_equal(nx_state_of(h.m).holdings.bindings, 1);
   MUST(nxmem_bound_release(&allocating.bound, &error));
-  assert_int_equal(nx_state_of(h.m).holdings.bindings, 0);
-  nx_must_go(h.m);
+  strike_hall(&h);
   nx_play_strike(&play);
 }
+
+/* An end that finds it used, and so is none, takes nothing from who allocates. */
+static void test_allocated_beside_busy_end(void **state) {
+  (void)state;
+  hall h = set_hall();
+  MUST(nxmem_bound_release(&h.bound, &error));
+  nx_actor allocating = {.binding = h.binding};
+  nx_actor_start(&allocating, allocate_it, "allocate: let in");
+  REFUSED(nxmem_binding_end(h.binding, 0, &error), NXMEM_ERR_BUSY);
+  assert_int_equal(nx_actor_end(&allocating), NXMEM_OK);
+  MUST(nxmem_bound_release(&allocating.bound, &error));
+  strike_hall(&h);
+  nx_play_strike(&play);
+}
+
 int main(void) {
   nx_suite suite = {0};
   static void (*const releases[])(nx_actor *) = {release_it, prepare_it};
@@ -360,6 +421,10 @@ int main(void) {
   nx_suite_add(&suite, "queue: taken before the refusal", test_taken_before_refusal, NULL);
   nx_suite_add(&suite, "removal: allocator, authority, context", test_teardown_order, NULL);
   nx_suite_add(&suite, "removal: lost while it is removed", test_loss_of_what_is_removed, NULL);
-  nx_suite_add(&suite, "drop: beside an allocation", test_allocated_beside_drop, NULL);
+  nx_suite_add(&suite, "drop: when an allocation was let in", test_allocated_beside_drop, "allocate: let in");
+  nx_suite_add(&suite, "drop: when an allocation is made", test_allocated_beside_drop, "allocate: noted");
+  nx_suite_add(&suite, "drop: while it is looked through", test_allocated_inside_drop, NULL);
+  nx_suite_add(&suite, "retired: when an allocation was let in", test_allocated_beside_retirement, NULL);
+  nx_suite_add(&suite, "ended in vain: when an allocation was let in", test_allocated_beside_busy_end, NULL);
   return nx_suite_run(&suite, "registry release races");
 }
