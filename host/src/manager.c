@@ -288,8 +288,9 @@ static nx_account *fresh_account(nx_manager *m, uint64_t mechanism, uint64_t con
   account->quarantined_count = 0;
   for (uint32_t s = 0; s < NX_STRIPES; s++) {
     nx_part_books *part = &account->parts[s];
-    part->room = part->reserved = (nxmem_axes){0, 0, 0};
+    part->room = part->apart = part->reserved = (nxmem_axes){0, 0, 0};
     part->open = part->live = 0;
+    atomic_store_explicit(&part->open_apart, 0u, memory_order_relaxed);
   }
   nx_slot_set(&account->slot, NXMEM_SLOT_LIVE);
   return account;

@@ -6,6 +6,9 @@
  * reserved -> live -> room, of whichever stripe releases. What is used is what is taken less all room. So a grant touches its stripe alone, unless the room runs
  * out; no figure is ever below zero; and with all locks held every figure is of one moment.
  *
+ * Of the transactions that are made at once a part has one apart: it counts as live already, less one while it is open, and what it has reserved stands beside. So its publication is
+ * one store, for which nobody needs the lane: whoever holds all locks finds it open or live, and either is true then.
+ *
  * Locks, in this order: stripes upwards, then the bank. Leaves otherwise; never held while plugin code or a caller's function runs.
  */
 #ifndef NX_MANAGER_H
@@ -23,11 +26,14 @@ enum {
 
 struct nx_manager;
 
+/* All that a grant and a refund touch stands in the first line. */
 typedef struct nx_part_books {
   _Alignas(64) nxmem_axes room;
-  nxmem_axes reserved;
-  uint64_t open; /* transactions that reserved here */
-  uint64_t live; /* modulo 2^64: published here, less those released here */
+  nxmem_axes apart;            /* reserved by the one that is apart */
+  uint64_t live;               /* modulo 2^64: published here, less those released here; and the one that is apart */
+  _Atomic uint64_t open_apart; /* 0 or 1; to 0 without the lane, by the thread that made it 1 */
+  nxmem_axes reserved;         /* by all others */
+  uint64_t open;               /* all others that reserved here */
 } nx_part_books;
 
 typedef struct nx_account {
@@ -102,6 +108,7 @@ typedef enum nx_stage {
 struct nx_charging {
   nx_account *account;
   uint32_t stripe; /* where it is reserved */
+  int apart;       /* in that part's place for one, not in its sums */
   nx_stage stage;
   int at_once;         /* committed and published as soon as the plugin has made it, where it fits */
   nxmem_axes held;     /* what is reserved */
@@ -204,6 +211,12 @@ static inline nxmem_verdict nx_accepted(void) { return (nxmem_verdict){NXMEM_REA
 /* Reserve charging->held; RESERVED where it was granted. Nothing is asked of holders. */
 nx_grant nx_charge_reserve(nx_manager *manager, uint64_t handle, uint64_t mechanism, uint64_t authority,
                            nx_charging *charging);
+
+/*
+ * The same of one that is made at once, where this thread's part has the room and its place for one is free. 0: nothing changed, and nx_charge_reserve() says why, or does it.
+ */
+int nx_charge_reserve_apart(nx_manager *manager, uint64_t handle, uint64_t mechanism, uint64_t authority,
+                            nx_charging *charging);
 
 /* Give up what is reserved; the plugin has made nothing. */
 void nx_charge_cancel(nx_charging *charging);

@@ -179,6 +179,38 @@ nx_grant nx_charge_reserve(nx_manager *m, uint64_t manager, uint64_t mechanism, 
   return reserve_exactly(m, manager, mechanism, k);
 }
 
+/* Where all is as it is nearly always: known, room enough, and no call of this thread in the middle of another. */
+int nx_charge_reserve_apart(nx_manager *m, uint64_t manager, uint64_t mechanism, uint64_t authority, nx_charging *k) {
+  int entered = 0, done = 0;
+  k->stage = NX_NOTHING;
+  k->stripe = nx_thread_self()->stripe;
+  k->account = enter_account(m, manager, mechanism, k->stripe, &entered);
+  if (k->account == NULL) return 0;
+  nx_part_books *part = &k->account->parts[k->stripe];
+  if (m->authorities[k->account->authority].handle == authority &&
+      atomic_load_explicit(&part->open_apart, memory_order_relaxed) == 0u && nxmem_axes_take(&part->room, &k->held)) {
+    part->apart = k->held;
+    part->live++;
+    atomic_store_explicit(&part->open_apart, 1u, memory_order_relaxed);
+    k->apart = 1;
+    k->stage = NX_RESERVED;
+    done = 1;
+  }
+  nx_lane_leave(m, k->stripe, entered);
+  return done;
+}
+
+/* The stripe is locked. From now on it is one of all. */
+static void join_others(nx_manager *m, nx_charging *k) {
+  nx_part_books *part = &k->account->parts[k->stripe];
+  if (!k->apart) return;
+  k->apart = 0;
+  atomic_store_explicit(&part->open_apart, 0u, memory_order_relaxed);
+  part->live--;
+  part->open++;
+  add(m, &part->reserved, &k->held);
+}
+
 /* ---- Commit and publication: an open transaction keeps its account and its manager --------------------------------- */
 
 /* The stripe is locked. Room of a part goes back where there is too much, or where nobody may keep any. */
@@ -240,6 +272,7 @@ nxmem_verdict nx_charge_commit(nx_charging *k, int and_publish) {
   nx_manager *m = k->account->manager;
   int entered = nx_lane_enter(m, k->stripe);
   nxmem_verdict v = nx_accepted();
+  join_others(m, k);
   if (is_same(&k->held, &k->answered))
     k->stage = NX_COMMITTED;
   else
@@ -252,8 +285,16 @@ nxmem_verdict nx_charge_commit(nx_charging *k, int and_publish) {
 void nx_charge_publish(nx_charging *k) {
   nx_manager *m = k->account->manager;
   const int entered = nx_lane_enter(m, k->stripe);
+  join_others(m, k);
   publish(m, k);
   nx_lane_leave(m, k->stripe, entered);
+}
+
+/* What it has is what it reserved: it counts as live already. */
+static void publish_apart(nx_charging *k) {
+  atomic_store_explicit(&k->account->parts[k->stripe].open_apart, 0u, memory_order_release);
+  k->apart = 0;
+  k->stage = NX_PUBLISHED;
 }
 
 static void put(_Atomic uint64_t *field, uint64_t value) { atomic_store_explicit(field, value, memory_order_relaxed); }
@@ -274,6 +315,10 @@ nxmem_slot_state nx_charging_made(nx_charging *k, nx_side *side, uint64_t owned,
   k->stage = NX_ALLOCATED;
   atomic_store_explicit(&side->account, k->account, memory_order_relaxed);
   put_axes(side, &k->answered);
+  if (k->apart && is_same(&k->held, &k->answered)) {
+    publish_apart(k);
+    return NXMEM_SLOT_LIVE;
+  }
   if (!k->at_once || nx_charge_commit(k, 1).reason != NXMEM_REASON_NONE) return NXMEM_SLOT_ALLOCATING;
   return NXMEM_SLOT_LIVE;
 }
@@ -284,6 +329,7 @@ void nx_charge_cancel(nx_charging *k) {
   nx_manager *m = account->manager;
   nx_part_books *part = &account->parts[k->stripe];
   const int entered = nx_lane_enter(m, k->stripe);
+  join_others(m, k);
   part->open--;
   subtract(m, &part->reserved, &k->held);
   add(m, &part->room, &k->held);

@@ -20,15 +20,17 @@ static void add(nx_manager *m, nxmem_axes *total, const nxmem_axes *part) {
 }
 
 /* used = taken - room; live = used - reserved - quarantined. */
-static nxmem_figures figures_of(nx_manager *m, const nx_account *account, nxmem_axes *ahead) {
+static nxmem_figures figures_of(nx_manager *m, nx_account *account, nxmem_axes *ahead) {
   nxmem_figures f = {.quarantined = account->quarantined, .quarantined_count = account->quarantined_count};
   nxmem_axes room = {0, 0, 0};
   for (uint32_t s = 0; s < NX_STRIPES; s++) {
-    const nx_part_books *part = &account->parts[s];
+    nx_part_books *part = &account->parts[s];
     add(m, &room, &part->room);
+    const uint64_t apart = atomic_load(&part->open_apart); /* once: it may be published meanwhile */
     add(m, &f.reserved, &part->reserved);
-    f.transactions += part->open;
-    f.live_count += part->live;
+    if (apart != 0) add(m, &f.reserved, &part->apart);
+    f.transactions += part->open + apart;
+    f.live_count += part->live - apart;
   }
   f.used = account->taken;
   bug(m, nxmem_axes_refund(&f.used, &room));
@@ -83,7 +85,7 @@ static void list_authorities(listing *l) {
   }
 }
 
-static void list_account(listing *l, const nx_account *account) {
+static void list_account(listing *l, nx_account *account) {
   nxmem_snapshot *out = l->out;
   nxmem_authority_figures *authority = &out->authorities[l->place[account->authority]];
   const nxmem_figures f = figures_of(l->manager, account, &authority->ahead);
@@ -139,7 +141,8 @@ static uint64_t open_in(const nx_manager *m, uint64_t context) {
   uint64_t open = 0;
   for (nx_account *account = nx_account_after(m, NULL); account != NULL; account = nx_account_after(m, account)) {
     if (account->context != context) continue;
-    for (uint32_t s = 0; s < NX_STRIPES; s++) open += account->parts[s].open;
+    for (uint32_t s = 0; s < NX_STRIPES; s++)
+      open += account->parts[s].open + atomic_load(&account->parts[s].open_apart);
   }
   return open;
 }

@@ -117,9 +117,20 @@ static nxmem_result check_request(const nxmem_request *request, const void *out,
   return NXMEM_OK;
 }
 
-/* The loss has kept it and told the books. */
-static NX_APART nxmem_result lost_at_publish(nxmem_result r, const nxmem_axes *behind, nxmem_rollback *rollback) {
-  if (rollback != NULL) *rollback = (nxmem_rollback){1, NXMEM_KEPT_DEVICE_LOST, *behind};
+/* Why it is kept: what stands beside it, or, where that is another's by now, what its making was answered. */
+static nxmem_keeping why_kept(nxmem_result r, const nxmem_bound *made) {
+  nx_side *side = nx_side_of(made->id);
+  const uint64_t word = atomic_load(&side->word);
+  if (nxmem_same_generation(word, made->id) && nxmem_word_state(word) == NXMEM_SLOT_QUARANTINED)
+    return (nxmem_keeping)atomic_load_explicit(&side->keeping, memory_order_relaxed);
+  if (r == NXMEM_ERR_TERMINATED) return NXMEM_KEPT_TERMINATED;
+  return r == NXMEM_ERR_DEVICE_LOST ? NXMEM_KEPT_DEVICE_LOST : NXMEM_KEPT_OWNER_DROPPED;
+}
+
+/* Whoever ended it has kept it and told the books. */
+static NX_APART nxmem_result kept_at_publish(nxmem_result r, const nxmem_bound *made, const nxmem_axes *behind,
+                                             nxmem_rollback *rollback) {
+  if (rollback != NULL) *rollback = (nxmem_rollback){1, why_kept(r, made), *behind};
   return r;
 }
 
@@ -155,8 +166,8 @@ static inline nxmem_result begin(nx_manager *m, nxmem_manager manager, const nxm
     nx_binding_unuse(*b);
     return other_authority(error);
   }
-  (void)nx_charge_reserve(m, manager.id, to.mechanism, to.authority, k);
-  return k->stage == NX_RESERVED ? NXMEM_OK : begin_again(m, manager, request, k, b, error);
+  if (nx_charge_reserve_apart(m, manager.id, to.mechanism, to.authority, k)) return NXMEM_OK;
+  return begin_again(m, manager, request, k, b, error);
 }
 
 NX_HOT nxmem_result nxmem_manager_allocate(nxmem_manager manager, const nxmem_request *request, nxmem_bound *out,
@@ -181,7 +192,7 @@ NX_HOT nxmem_result nxmem_manager_allocate(nxmem_manager manager, const nxmem_re
     r = nx_bound_look_again(b, &made, error);
   else
     r = commit_behind(&k, request->authority.id, &made, rollback, error);
-  if (r != NXMEM_OK) return k.stage == NX_PUBLISHED ? lost_at_publish(r, &k.answered, rollback) : r;
+  if (r != NXMEM_OK) return k.stage == NX_PUBLISHED ? kept_at_publish(r, &made, &k.answered, rollback) : r;
   *out = made;
   if (charge_out != NULL) *charge_out = made.id;
   return NXMEM_OK;
