@@ -1,7 +1,8 @@
 /*
  * manager_bench.c: allocate and release of 64 bytes through an allocator, through a binding, and through a binding with a manager, with more and more others live.
  *
- * Usage: manager_bench PLUGIN MECHANISM LIVE ROUNDS. LIVE: other allocations that stay on each side.
+ * Usage: manager_bench PLUGIN MECHANISM LIVE ROUNDS. LIVE: other allocations that stay on each side, in an allocator of its own: what the plugin's books cost is the same
+ * for each.
  *
  * Attackers: none.
  * Promise: malloc and the three sides take turns in batches of some microseconds.
@@ -19,8 +20,7 @@ static nxmem_allocator allocator;
 static nxmem_registry registry;
 static nxmem_context context;
 static nxmem_authority authority;
-static nxmem_mechanism mechanism;
-static nxmem_binding binding;
+static nxmem_binding binding, managed;
 static nxmem_manager manager;
 static nxmem_request request;
 static void *volatile sink;
@@ -68,6 +68,14 @@ static double time_manager(void) {
   return (bench_now() - start) / BATCH;
 }
 
+static nxmem_binding bind_one(nxmem_plugin plugin, const nxmem_open_options *options) {
+  nxmem_mechanism mechanism;
+  nxmem_binding bound;
+  must(nxmem_mechanism_register(context, authority, plugin, options, &mechanism, &error), "mechanism");
+  must(nxmem_bind_mechanism(mechanism, &bound, &error), "binding");
+  return bound;
+}
+
 static void open_all(const char *path, const char *name) {
   nxmem_host host;
   nxmem_plugin plugin;
@@ -78,14 +86,14 @@ static void open_all(const char *path, const char *name) {
   must(nxmem_registry_create(&registry, &error), "registry");
   must(nxmem_context_create(registry, &context, &error), "context");
   must(nxmem_authority_create(registry, &authority, &error), "authority");
-  must(nxmem_mechanism_register(context, authority, plugin, &options, &mechanism, &error), "mechanism");
-  must(nxmem_bind_mechanism(mechanism, &binding, &error), "binding");
+  binding = bind_one(plugin, &options);
+  managed = bind_one(plugin, &options);
   const nxmem_axes limit = {1ull << 40, 1ull << 40, 1ull << 40};
   must(nxmem_manager_create(&manager, &error), "manager");
   must(nxmem_manager_add_authority(manager, authority, NXMEM_TIER_HOST, &limit, &error), "authority's books");
   must(nxmem_manager_set_limit(manager, NXMEM_TIER_HOST, &limit, NULL, &error), "limit");
   request = (nxmem_request){.authority = authority,
-                            .binding = binding,
+                            .binding = managed,
                             .bytes = SIDE_BYTES,
                             .align = SIDE_ALIGN,
                             .reserve = {SIDE_BYTES, SIDE_BYTES, SIDE_BYTES}};
