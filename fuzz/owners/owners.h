@@ -158,12 +158,13 @@ typedef struct own_asking {
 /* What a call may do with the plugin; beside life's frame of the same number. */
 typedef struct own_call {
   uint8_t mechanism, part, queue,
-      entered;      /* part: which is at work; entered: the one that the call is inside beside the first */
-  uint8_t charge;   /* of a transaction, or OWN_NOBODY */
-  int pending;      /* its reservation is not booked yet */
-  int inside;       /* the call is inside the first part */
-  uint64_t mapping; /* of a commit that a limit refused: not booked yet */
-  uint64_t left;    /* of a drain */
+      entered;           /* part: which is at work; entered: the one that the call is inside beside the first */
+  uint8_t charge;        /* of a transaction, or OWN_NOBODY */
+  int pending;           /* its reservation is not booked yet */
+  int inside;            /* the call is inside the first part */
+  uint64_t mapping;      /* of a commit that a limit refused: not booked yet */
+  nxmem_verdict verdict; /* on it */
+  uint64_t left;         /* of a drain */
   uint64_t completed, quarantined;
   uint8_t parts[NXMEM_COMPOSITE_MAX], factories[NXMEM_COMPOSITE_MAX]; /* of a registration */
   uint32_t part_count;
@@ -253,6 +254,7 @@ void own_same_verdict(const nxmem_error *error, const nxmem_verdict *v);
 /* pages.c: from inside slots. */
 void own_slot_cost(life_frame *f, own_call *c);
 void own_slot_commit(life_frame *f, own_call *c);
+void own_slot_settling(life_frame *f, own_call *c);
 void own_slot_decommitted(const life_frame *f);
 void own_slot_settled(const life_frame *f, uint32_t status, uint64_t said);
 

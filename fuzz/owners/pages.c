@@ -30,11 +30,12 @@ void own_slot_cost(life_frame *f, own_call *call) {
 }
 
 /* Holders, where they were asked, may have made room, also for what the host has no room for any more. */
-static nxmem_verdict granted(life_frame *f, own_call *call) {
+static void grant(life_frame *f, own_call *call) {
   own_charge *k = &own.charges[call->charge];
   const nxmem_axes ask = {0, 0, call->mapping};
   const nxmem_verdict v = own_after_asking(k->manager, k->authority, &ask);
   call->mapping = 0;
+  call->verdict = v;
   if (v.reason != NXMEM_REASON_NONE) {
     own.managers[k->manager].refusals++;
     f->result = NXMEM_ERR_OVER_LIMIT;
@@ -44,13 +45,17 @@ static nxmem_verdict granted(life_frame *f, own_call *call) {
     life_violation(NXMEM_REASON_TOTAL_TOO_LARGE);
     f->result = NXMEM_ERR_CONTRACT;
   }
-  return v;
 }
 
 void own_slot_commit(life_frame *f, own_call *call) {
   if (call->mapping == 0) return;
-  (void)granted(f, call);
+  grant(f, call);
   own_expect(f->result == NXMEM_OK || own.overflown, "commit: mapped though a limit refuses it");
+}
+
+/* It leaves: a refusal stands by now, whatever is settled on the way. */
+void own_slot_settling(life_frame *f, own_call *call) {
+  if (call->mapping != 0) grant(f, call);
 }
 
 /* Of what others are at the books keep all until the last of them knows. */
@@ -139,10 +144,8 @@ void own_op_pages(const life_record *op) {
   nxmem_error error;
   const nxmem_result found =
       commits ? nxmem_bound_commit(&named, range, &error) : nxmem_bound_decommit(&named, range, &unmapped, &error);
-  if (own_top()->mapping != 0) {
-    const nxmem_verdict v = granted(f, own_top());
-    if (found == NXMEM_ERR_OVER_LIMIT) own_same_verdict(&error, &v);
-  }
+  own_slot_settling(f, own_top());
+  if (found == NXMEM_ERR_OVER_LIMIT) own_same_verdict(&error, &own_top()->verdict);
   own_expect((f->calls != 0) == (begun && entered == NXMEM_OK), "pages: the plugin was asked, or was not, wrongly");
   if (begun) {
     expected = leave(f, block, entered);

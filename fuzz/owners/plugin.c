@@ -256,7 +256,7 @@ static NxmemStatus decommit_range(void *ctx, const NxmemRangeRequest *request, u
 }
 
 static NxmemStatus committed_bytes(void *ctx, const NxmemAllocation *allocation, uint64_t *committed_out) {
-  (void)before_pages();
+  own_slot_settling(life_top(), before_pages());
   const NxmemStatus status = life_committed_bytes(ctx, allocation, committed_out);
   own_slot_settled(life_top(), status.code, *committed_out);
   return status;

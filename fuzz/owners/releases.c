@@ -42,9 +42,11 @@ static nxmem_result of_dead(const own_block *b) {
   return b->keeping == NXMEM_KEPT_DEVICE_LOST ? NXMEM_ERR_DEVICE_LOST : NXMEM_ERR_TERMINATED;
 }
 
+/* One that is being released is looked at as one that is owned, as far as nothing of its record is read. */
 static nxmem_result of_owned(const own_block *b, const life_block *l, const nxmem_bound *n) {
   if (n->binding.id != b->bound.binding.id) return NXMEM_ERR_WRONG_OWNER;
   if (n->bytes == 0 || n->align == 0) return NXMEM_ERR_MISMATCH;
+  if (b->state == OWN_RELEASING) return NXMEM_ERR_UNKNOWN_ALLOCATION;
   if (l->pins != 0) return NXMEM_ERR_BUSY;
   const int same = n->ptr == b->bound.ptr && n->bytes == b->bound.bytes && n->align == b->bound.align;
   return same ? NXMEM_OK : NXMEM_ERR_MISMATCH;
@@ -55,7 +57,7 @@ nxmem_result own_may_claim(uint8_t block, const nxmem_bound *named, int *known) 
   const own_block *b = &own.blocks[block];
   *known = b->state != OWN_FORGOTTEN;
   if (named->id != b->bound.id || b->bound.id == 0) return NXMEM_ERR_UNKNOWN_ALLOCATION;
-  if (b->state == OWN_OWNED) return of_owned(b, &it.blocks[block], named);
+  if (b->state == OWN_OWNED || b->state == OWN_RELEASING) return of_owned(b, &it.blocks[block], named);
   return of_dead(b);
 }
 

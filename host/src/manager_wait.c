@@ -76,11 +76,17 @@ static int was_issued(nx_side *side, uint64_t charge) {
   return nxmem_handle_generation(charge) < nxmem_word_generation(word);
 }
 
-/* Only its own manager's settlements wake who waits for it. What has ended meanwhile is nobody's. */
+/* Open, or kept. What is kept is charged, and so its account stays whose it was. */
+static int is_charged(nx_side *side, uint64_t charge) {
+  const uint64_t word = atomic_load(&side->word);
+  return nxmem_same_generation(word, charge) && nxmem_word_state(word) != NXMEM_SLOT_FREE;
+}
+
+/* Only its own manager's settlements wake who waits for it. What has gone back meanwhile is nobody's. */
 static int is_anothers(nx_side *side, uint64_t charge, nxmem_manager manager) {
   nx_account *account = atomic_load_explicit(&side->account, memory_order_relaxed);
-  const uint64_t owner = account == NULL ? manager.id : atomic_load_explicit(&account->owner, memory_order_relaxed);
-  return owner != manager.id && is_open(side, charge);
+  const uint64_t owner = account == NULL ? manager.id : atomic_load_explicit(&account->owner, memory_order_acquire);
+  return owner != manager.id && is_charged(side, charge);
 }
 
 nxmem_result nxmem_manager_wait(nxmem_manager manager, uint64_t charge, uint32_t timeout_ms, nxmem_error *error) {

@@ -78,11 +78,28 @@ static void test_exactly_this_one(void **state) {
   nx_scene_end(&scene);
 }
 
+/* What another manager charges is that manager's until it has gone back, also where it is kept. */
+static void test_of_another_manager(void **state) {
+  (void)state;
+  nxmem_manager other = {0};
+  begin();
+  assert_int_equal(nxmem_manager_create(&other, NULL), NXMEM_OK);
+  assert_int_equal(nxmem_manager_wait(other, charge, 0, NULL), NXMEM_ERR_WRONG_OWNER);
+  nxmem_prepared prepared;
+  assert_int_equal(nxmem_bound_prepare(&bound, &prepared, NULL), NXMEM_OK);
+  assert_int_equal(nxmem_prepared_abandon(prepared, NULL), NXMEM_OK);
+  assert_int_equal(nxmem_manager_wait(other, charge, 0, NULL), NXMEM_ERR_WRONG_OWNER);
+  assert_int_equal(wait_for(0), NXMEM_ERR_QUARANTINED);
+  assert_int_equal(nxmem_manager_destroy(other, NULL), NXMEM_OK);
+  nx_scene_end_lost(&scene);
+}
+
 int main(void) {
   nx_suite suite = {0};
   nx_suite_add(&suite, "not yet, then done", test_not_yet_then_done, NULL);
   nx_suite_add(&suite, "kept", test_kept, NULL);
   nx_suite_add(&suite, "released by another thread", test_from_another_thread, NULL);
+  nx_suite_add(&suite, "of another manager", test_of_another_manager, NULL);
   nx_suite_add(&suite, "exactly this one", test_exactly_this_one, NULL);
   return nx_suite_run(&suite, "manager waiting");
 }
