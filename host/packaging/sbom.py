@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Bill of materials of the packages, SPDX 2.3 as JSON: every file in them with its SHA-256, and the libraries that they are linked with, by version.
+"""Bill of materials of the packages, SPDX 2.3 as JSON: every file in them with its SHA-256 and SHA-1, and the libraries that they are linked with, by version.
 
 sbom.py --packages FOLDER --version V --epoch SECONDS --out FILE
 """
@@ -23,7 +23,16 @@ def name_of(text):
 
 
 def digest(path):
-    return [{"algorithm": "SHA256", "checksumValue": hashlib.sha256(path.read_bytes()).hexdigest()}]
+    """The specification wants SHA-1 of each file, whatever else there is."""
+    content = path.read_bytes()
+    return [{"algorithm": "SHA256", "checksumValue": hashlib.sha256(content).hexdigest()},
+            {"algorithm": "SHA1", "checksumValue": hashlib.sha1(content).hexdigest()}]
+
+
+def verification_code(files):
+    """Of a package whose files are listed: SHA-1 over their SHA-1, in order."""
+    sums = sorted(one["checksumValue"] for file in files for one in file["checksums"] if one["algorithm"] == "SHA1")
+    return {"packageVerificationCodeValue": hashlib.sha1("".join(sums).encode()).hexdigest()}
 
 
 def package(name, version, **more):
@@ -48,17 +57,19 @@ def document(arguments):
     packages, files, relations = {}, [], []
     for deb in sorted(arguments.packages.glob("*.deb")):
         name = deb.name.split("_")[0]
-        own = package(name, run("dpkg-deb", "--field", deb, "Version").strip(), filesAnalyzed=False, packageFileName=deb.name,
-                      checksums=digest(deb), licenseDeclared="MIT")
+        own = package(name, run("dpkg-deb", "--field", deb, "Version").strip(), filesAnalyzed=True, packageFileName=deb.name,
+                      checksums=digest(deb), licenseDeclared="MIT", licenseInfoFromFiles=["MIT"])
         packages[name] = own
         relations.append(relation("SPDXRef-DOCUMENT", "DESCRIBES", own["SPDXID"]))
+        first = len(files)
         with tempfile.TemporaryDirectory() as folder:
             run("dpkg-deb", "--extract", deb, folder)
             for path in sorted(path for path in Path(folder).rglob("*") if path.is_file() and not path.is_symlink()):
                 inside = "./" + str(path.relative_to(folder))
                 files.append({"SPDXID": name_of(f"File-{name}-{inside[2:]}"), "fileName": inside, "checksums": digest(path),
-                              "licenseConcluded": "MIT", "copyrightText": "NOASSERTION"})
+                              "licenseConcluded": "MIT", "licenseInfoInFiles": ["NOASSERTION"], "copyrightText": "NOASSERTION"})
                 relations.append(relation(own["SPDXID"], "CONTAINS", files[-1]["SPDXID"]))
+        own["packageVerificationCode"] = verification_code(files[first:])
         for needed, version in foreign(deb):
             packages.setdefault(needed, package(needed, version, filesAnalyzed=False, licenseDeclared="NOASSERTION"))
             relations.append(relation(own["SPDXID"], "DEPENDS_ON", packages[needed]["SPDXID"]))

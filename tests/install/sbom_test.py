@@ -13,6 +13,12 @@ BUILD = Path(sys.argv[1])
 STAGE = BUILD / "stage"
 
 
+def checksum(one, algorithm):
+    found = [row["checksumValue"] for row in one["checksums"] if row["algorithm"] == algorithm]
+    want(len(found) == 1, f"{one['SPDXID']}: {len(found)} of {algorithm}")
+    return found[0]
+
+
 def bill():
     found = list((BUILD / "packages").glob("nxmem-*.spdx.json"))
     want(len(found) == 1, f"bills: {found}")
@@ -27,6 +33,9 @@ def required():
     want(all(re.match(r"(Tool|Person|Organization): ", one) for one in it["creationInfo"]["creators"]), "its creators")
     for one in it["packages"]:
         want(all(one.get(key) is not None for key in ("SPDXID", "name", "downloadLocation", "versionInfo")), f"{one}")
+    described = [one["relatedSpdxElement"] for one in it["relationships"]
+                 if one["spdxElementId"] == "SPDXRef-DOCUMENT" and one["relationshipType"] == "DESCRIBES"]
+    want(len(described) == 4, f"describes {described}")
     for one in it["files"]:
         want(one["fileName"].startswith("./") and one["checksums"], f"{one}")
 
@@ -41,10 +50,28 @@ def references():
 
 
 def files():
-    said = {one["fileName"][2:]: one["checksums"][0]["checksumValue"] for one in bill()["files"]}
-    there = {str(path.relative_to(STAGE)): hashlib.sha256(path.read_bytes()).hexdigest() for path in STAGE.rglob("*")
-             if path.is_file() and not path.is_symlink()}
-    want(said == there, f"differ: {sorted(name for name in set(said) | set(there) if said.get(name) != there.get(name))[:10]}")
+    for algorithm in ("SHA256", "SHA1"):
+        said = {one["fileName"][2:]: checksum(one, algorithm) for one in bill()["files"]}
+        there = {str(path.relative_to(STAGE)): hashlib.new(algorithm, path.read_bytes()).hexdigest() for path in STAGE.rglob("*")
+                 if path.is_file() and not path.is_symlink()}
+        want(said == there, f"{algorithm}: differ: {sorted(name for name in set(said) | set(there) if said.get(name) != there.get(name))[:10]}")
+
+
+def contained():
+    """A package whose files are listed says that they were looked at, and sums them up; one whose files are not says so."""
+    it = bill()
+    files = {one["SPDXID"]: one for one in it["files"]}
+    for one in it["packages"]:
+        inside = [files[row["relatedSpdxElement"]] for row in it["relationships"]
+                  if row["spdxElementId"] == one["SPDXID"] and row["relationshipType"] == "CONTAINS"]
+        want(one["filesAnalyzed"] == bool(inside), f"{one['name']}: {len(inside)} files, analyzed: {one['filesAnalyzed']}")
+        if inside:
+            code = hashlib.sha1("".join(sorted(checksum(file, "SHA1") for file in inside)).encode()).hexdigest()
+            want(one["packageVerificationCode"]["packageVerificationCodeValue"] == code, f"{one['name']}: another verification code")
+            package = BUILD / "packages" / one["packageFileName"]
+            want(checksum(one, "SHA256") == hashlib.sha256(package.read_bytes()).hexdigest(), f"{package.name}: another checksum")
+        else:
+            want("packageVerificationCode" not in one and "licenseInfoFromFiles" not in one, f"{one['name']} says something of files")
 
 
 def libraries():
@@ -60,4 +87,4 @@ def libraries():
 
 
 sys.exit(main([("what the specification requires is there", required), ("every reference leads to one thing", references),
-               ("every file with its SHA-256, and no other", files), ("every library that is linked, by version", libraries)]))
+               ("every file with its SHA-256 and SHA-1, and no other", files), ("each package is summed up by its files", contained), ("every library that is linked, by version", libraries)]))
