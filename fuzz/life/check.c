@@ -108,6 +108,7 @@ static void check_violation(void) {
   uint32_t count = 0;
   if (it.violations == 0 || it.last_reason == LIFE_ANY_REASON) return;
   life_same_result("violations", nxmem_host_violations(it.host, &last, 1, &count, NULL), NXMEM_OK);
+  same("violations that are told", count, 1);
   same("number of the last violation", last.number, it.violations);
   same("reason of the last violation", last.reason, it.last_reason);
 }

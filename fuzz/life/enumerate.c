@@ -230,6 +230,12 @@ void life_count_debts(uint32_t below) {
   }
 }
 
+void life_count_refusal(void) {
+  if (it.module.refused_for == NXMEM_REASON_NONE) return;
+  life_violation(it.module.refused_for);
+  it.module.refused_for = NXMEM_REASON_NONE;
+}
+
 static void settle(life_frame *f, list *l) {
   const uint32_t unreadable = own_all(l);
   owe_all(l);
@@ -238,8 +244,9 @@ static void settle(life_frame *f, list *l) {
   if (reason == NXMEM_REASON_NONE) reason = judge_entries(l);
   if (reason == NXMEM_REASON_NONE) reason = judge_names(l);
   f->result = reason == NXMEM_REASON_UNREADABLE ? NXMEM_ERR_UNREADABLE_MEMORY : NXMEM_ERR_CONTRACT;
+  for (uint32_t i = 0; i < LIFE_FACTORIES; i++) it.factories[i].left_out = l->entries[i].left_out;
+  it.module.refused_for = reason;
   if (reason != NXMEM_REASON_NONE) {
-    life_violation(reason);
     note_debts(l);
     return;
   }
@@ -288,6 +295,7 @@ void life_release_factory(void *ctx) {
     if (ctx != f) continue;
     life_expect(f->owed == 1, "a factory is released that is not owed");
     f->owed = 0;
+    if (!f->left_out) life_count_refusal();
     life_count_debts(i);
     const life_record answer = is_hostile() ? life_take_answer() : (life_record){.a = 0};
     life_nest(&answer);

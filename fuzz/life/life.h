@@ -160,6 +160,7 @@ typedef struct life_factory {
   NxmemDeviceId device;
   uint32_t owed; /* releases */
   int debt;      /* owned, without a release: counted when the others are released */
+  int left_out;  /* of a newer level: released before the list as a whole is judged */
 } life_factory;
 
 typedef struct life_module {
@@ -169,6 +170,7 @@ typedef struct life_module {
   uint32_t minor; /* agreed */
   uint64_t caps;
   uint32_t factory_count; /* those that the host lists */
+  uint32_t refused_for;   /* the reason; counted after those to be left out are released, before the others are */
   uint32_t listed[LIFE_FACTORIES];
 } life_module;
 
@@ -369,6 +371,7 @@ nxmem_result life_unload(uint32_t which);
 nxmem_result life_destroy(uint32_t which);
 uint64_t life_tally_allocations(void);
 void life_count_debts(uint32_t below);
+void life_count_refusal(void);
 
 /* The hooks of each file. */
 NxmemStatus life_negotiate(const fuzz_slots *own, const NxmemNegotiateRequest *request,

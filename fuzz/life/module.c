@@ -142,7 +142,10 @@ NxmemStatus life_query_unload(NxmemUnloadReport *report_out) {
                   report_out->live_capabilities == LIFE_UNWRITTEN && report_out->queued_releases == LIFE_UNWRITTEN,
               "unload report: not prepared");
   life_expect(f->settles++ == 0, "unload: asked twice");
-  if (f->kind == CALL_LOAD) life_count_debts(LIFE_FACTORIES);
+  if (f->kind == CALL_LOAD) {
+    life_count_refusal();
+    life_count_debts(LIFE_FACTORIES);
+  }
   take_tally(f->tally);
   it.module.state = f->kind == CALL_LOAD ? MODULE_LOADING : MODULE_UNLOADING;
   const life_record answer = life_take_answer();
