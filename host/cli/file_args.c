@@ -1,27 +1,35 @@
 /*
- * file_args.c: reading [--json] FILE.
+ * file_args.c: reading [--json[=FILE]] FILE.
  * Attackers: the words of the command line.
  * Promise: as in the header.
  */
 #include "file_args.h"
-
-#include <argp.h>
 
 typedef struct reading {
   nx_file_args *args;
   const char *missing;
 } reading;
 
+/* Long-only: beyond every character. */
+enum { KEY_JSON = 256 };
+
 static const struct argp_option OPTIONS[] = {
-    {"json", 'j', 0, 0, "Print one JSON document instead of lines", 0},
+    NX_JSON_OPTIONS(KEY_JSON),
     {0},
 };
+
+void nx_json_take(nx_json_args *json, const char *word, struct argp_state *state) {
+  if (word && !*word) argp_error(state, "--json: found '', need the name of a file, or no = at all");
+  if (word) json->file = word;
+  json->printed = !json->file;
+}
 
 static error_t parse(int key, char *word, struct argp_state *state) {
   const reading *r = state->input;
   switch (key) {
     case 'j':
-      r->args->as_json = 1;
+    case KEY_JSON:
+      nx_json_take(&r->args->json, word, state);
       return 0;
     case ARGP_KEY_ARG:
       if (r->args->file) argp_error(state, "found a second FILE, need one");

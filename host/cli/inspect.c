@@ -29,7 +29,7 @@ int nx_inspect(int argc, char **argv) {
   if (nx_file_args_parse(argc, argv, DOC, "FILE is missing: name the plugin to look at", &args)) return NX_EXIT_USAGE;
   char *path = nx_absolute(args.file, NULL);
   char *shown = nx_show_text(path);
-  nx_report_begin(&report, &style, shown, args.as_json);
+  nx_report_begin(&report, &style, shown, &args.json);
   free(shown);
   free(path);
   if (nx_facts_of(args.file, &facts, &why)) {

@@ -62,15 +62,19 @@ json_t *nx_row(const char *name, nx_row_verdict verdict) {
   return row;
 }
 
-void nx_report_begin(nx_report *report, const nx_report_style *style, const char *file, int as_json) {
-  *report = (nx_report){.out = stdout, .command = style->command, .as_json = as_json, .name_width = style->name_width};
+void nx_report_begin(nx_report *report, const nx_report_style *style, const char *file, const nx_json_args *json) {
+  *report = (nx_report){.out = stdout,
+                        .command = style->command,
+                        .as_json = json->printed,
+                        .json_file = json->file,
+                        .name_width = style->name_width};
   report->root = must(json_object());
   nx_set_text(report->root, "command", style->command);
   nx_set_text(report->root, "version", NXMEM_VERSION);
   nx_set_text(report->root, "file", file);
   report->rows = must(json_array());
   nx_set(report->root, style->rows_key, json_incref(report->rows));
-  if (!as_json) fprintf(report->out, "%s\n", file);
+  if (!report->as_json) fprintf(report->out, "%s\n", file);
 }
 
 /* ---- Lines ------------------------------------------------------------------------------------------------------- */
@@ -121,7 +125,8 @@ static void print_facts(FILE *out, json_t *row, int skip) {
   const char *separator = "", *key;
   json_t *value;
   json_object_foreach(row, key, value) {
-    if (skip-- > 0 || (json_is_object(value) && !is_axes(value)) || !strcmp(key, "message") || !strcmp(key, "result")) continue;
+    if (skip-- > 0 || (json_is_object(value) && !is_axes(value)) || !strcmp(key, "message") || !strcmp(key, "result"))
+      continue;
     fputs(separator, out);
     print_key(out, key);
     print_value(out, value);
@@ -208,8 +213,21 @@ int nx_check_output(FILE *out) {
   return -1;
 }
 
+/* Beside the lines. */
+static int write_document(const nx_report *report) {
+  const char *path = report->json_file;
+  errno = 0;
+  if (!path || json_dump_file(report->root, path, JSON_INDENT(2)) == 0) return 0;
+  char *shown = nx_show_text(path);
+  fprintf(stderr, "nxmem %s: could not write %s: %s; name a file that can be written\n", report->command, shown,
+          strerror(errno ? errno : EIO));
+  free(shown);
+  return -1;
+}
+
 int nx_report_end(nx_report *report, int exit_code) {
   nx_set_number(report->root, "exit_code", (uint64_t)exit_code);
+  if (write_document(report)) exit_code = NX_EXIT_COULD_NOT_RUN;
   if (report->as_json) {
     json_dumpf(report->root, report->out, JSON_INDENT(2));
     fputc('\n', report->out);

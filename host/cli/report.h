@@ -11,13 +11,16 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "file_args.h"
+
 typedef enum nx_row_verdict { NX_ROW_OK, NX_ROW_NOTE, NX_ROW_WARNING, NX_ROW_REFUSED, NX_ROW_VERDICTS } nx_row_verdict;
 
 typedef struct nx_report {
   FILE *out;
   const char *command;
   int as_json;
-  int name_width; /* columns for a row's name */
+  const char *json_file; /* NULL: none; borrowed */
+  int name_width;        /* columns for a row's name */
   json_t *root;
   json_t *rows;
   unsigned count[NX_ROW_VERDICTS];
@@ -31,7 +34,7 @@ typedef struct nx_report_style {
 } nx_report_style;
 
 /* file: escaped. */
-void nx_report_begin(nx_report *report, const nx_report_style *style, const char *file, int as_json);
+void nx_report_begin(nx_report *report, const nx_report_style *style, const char *file, const nx_json_args *json);
 
 /* A row to be filled; nx_report_add() takes it over. */
 json_t *nx_row(const char *name, nx_row_verdict verdict);
@@ -65,8 +68,8 @@ void nx_report_problem(nx_report *report, json_t *row, const char *message);
 int nx_report_own_output(nx_report *report);
 
 /*
- * Facts about the whole stand in report->root. Writes the last line or the document. Returns exit_code, or
- * NX_EXIT_COULD_NOT_RUN when the output could not be written.
+ * Facts about the whole stand in report->root. Writes the last line or the document, and the document to its file.
+ * Returns exit_code, or NX_EXIT_COULD_NOT_RUN when the output could not be written.
  */
 int nx_report_end(nx_report *report, int exit_code);
 

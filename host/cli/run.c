@@ -247,33 +247,18 @@ static int is_gone(const nx_session *session) {
   return !mapped && session->unloaded != 0;
 }
 
-/* Beside the lines, where a file was named for it. */
-static int write_document(nx_session *session) {
-  const char *path = session->args->json_file;
-  if (!path) return 0;
-  nx_set_number(session->report.root, "exit_code", (uint64_t)session->exit_code);
-  errno = 0;
-  if (json_dump_file(session->report.root, path, JSON_INDENT(2)) == 0) return 0;
-  char *shown = nx_show_text(path);
-  fprintf(stderr, "nxmem run: could not write %s: %s; name a file that can be written\n", shown,
-          strerror(errno ? errno : EIO));
-  free(shown);
-  return -1;
-}
-
 static int end_session(nx_session *session) {
   int gone = is_gone(session);
   nx_set(session->report.root, "unmapped", gone < 0 ? json_null() : json_boolean(gone));
   if (gone == 0) nx_session_raise(session, NX_EXIT_FINDINGS);
   nx_set_text(session->report.root, "result", result_of(session));
-  if (write_document(session)) nx_session_raise(session, NX_EXIT_COULD_NOT_RUN);
   return nx_report_end(&session->report, session->exit_code);
 }
 
 static void begin_report(nx_session *session) {
   static const nx_report_style style = {"run", "steps", 12};
   char *shown = nx_show_text(session->path);
-  nx_report_begin(&session->report, &style, shown, session->args->as_json);
+  nx_report_begin(&session->report, &style, shown, &session->args->json);
   free(shown);
 }
 
@@ -292,7 +277,7 @@ int nx_run(int argc, char **argv) {
   char *path = args.policy ? nx_absolute_as_written(args.file) : nx_absolute(args.file, &cause);
   nx_session session = {.args = &args, .path = path, .unloaded = -1};
   begin_report(&session);
-  if (args.as_json && nx_report_own_output(&session.report)) nx_out_of_memory();
+  if (args.json.printed && nx_report_own_output(&session.report)) nx_out_of_memory();
   nx_crash_watch();
   if (cause) {
     refuse_path(&session, cause);

@@ -41,9 +41,7 @@ static const struct argp_option OPTIONS[] = {
      "Load only what this policy names: the file's bytes are copied, sealed, hashed and compared, and that copy is "
      "loaded, within the capabilities and bytes that its row grants. The libraries it needs are listed and not pinned",
      0},
-    {"json", KEY_JSON, "FILE", OPTION_ARG_OPTIONAL,
-     "Write one JSON document to FILE; without FILE print it instead of lines", 0},
-    {0, 'j', 0, 0, "The same as --json without FILE", 0},
+    NX_JSON_OPTIONS(KEY_JSON),
     {0},
 };
 
@@ -94,12 +92,6 @@ static uint64_t reserve_option(const char *word, struct argp_state *state) {
   if (bytes < LEAST_RESERVE || (bytes & (bytes - 1)) != 0)
     refuse_word("--reserve", word, "a power of two, at least 64M", state);
   return bytes;
-}
-
-static void take_json(nx_run_args *args, const char *word, struct argp_state *state) {
-  if (word && !*word) refuse_word("--json", word, "the name of a file, or no = at all", state);
-  if (word) args->json_file = word;
-  args->as_json = !args->json_file;
 }
 
 static const char *policy_option(const char *word, struct argp_state *state) {
@@ -170,7 +162,7 @@ static error_t parse(int key, char *word, struct argp_state *state) {
       return 0;
     case 'j':
     case KEY_JSON:
-      take_json(args, word, state);
+      nx_json_take(&args->json, word, state);
       return 0;
     case ARGP_KEY_ARG:
       take_file(args, word, state);

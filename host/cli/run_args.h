@@ -9,6 +9,7 @@
 
 #include <stdint.h>
 
+#include "file_args.h"
 #include "nxmem_memory_abi.h"
 
 typedef struct nx_run_args {
@@ -23,8 +24,7 @@ typedef struct nx_run_args {
   uint32_t minor;
   const char *policy; /* NULL: whatever is named is loaded */
   int direct;
-  int as_json;           /* on standard output, instead of lines */
-  const char *json_file; /* beside them; NULL: none */
+  nx_json_args json;
 } nx_run_args;
 
 void nx_run_parse(int argc, char **argv, nx_run_args *out);

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """nxmem inspect on real plugins, on files made to carry one mark each, and on what is no plugin. Prints TAP."""
+import json
 import os
 import struct
 
@@ -191,11 +192,21 @@ def is_no_plugin(make, word):
     return case
 
 
+def document_in_a_file():
+    into = os.fsdecode(scratch("document.json"))
+    done = nxmem("inspect", "--json=" + into, plugin("minimal"))
+    equal((done.returncode, done.stdout), (0, nxmem("inspect", plugin("minimal")).stdout))
+    with open(into, encoding="utf-8") as file:
+        equal(json.load(file), document(nxmem("inspect", "-j", plugin("minimal")), 0))
+    refused_in_one_line(nxmem("inspect", "--json=/nonexistent/folder/x", plugin("minimal")))
+
+
 def make_rows():
     rows = [(f"{name} is fine", plugin_is_fine(name)) for name in ("minimal", "scripted")]
     rows += [(row[0], mark(number, *row[1:])) for number, row in enumerate(MARKS)]
     rows.append(("lines and JSON show the same findings", lines_show_every_finding))
     rows.append(("the C++ name of an export is shown", cpp_name_is_shown))
+    rows.append(("a document in a file", document_in_a_file))
     rows.append(("the file's path is absolute", file_is_absolute))
     rows.append(("a missing file's path is absolute", missing_file_is_absolute))
     rows.append(("none of its code runs", none_of_its_code_runs))

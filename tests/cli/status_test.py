@@ -3,7 +3,7 @@
 import json
 import os
 
-from harness import HERE, equal, main, nxmem, plugin, refused_in_one_line, write
+from harness import HERE, compile_so, environment, equal, main, nxmem, plugin, refused_in_one_line, scratch, write
 
 EXAMPLES = os.path.join(HERE, "..", "..", "host", "cli", "status")
 
@@ -58,6 +58,7 @@ def quota_is_refused():
     equal(steps(rows, 3), ["ok", "refused", "refused"])
     equal(rows["rows"][1]["error"]["found"], 40 * KIB)
     equal(rows["rows"][1]["error"]["needed"], 24 * KIB)
+    equal([rows["rows"][i].get("axis") for i in range(3)], [None, "charged", "charged"])
     equal(rows["rows"][2]["error"]["needed"], 56 * KIB)
     equal(row(rows, "authority one")["used"]["charged"], 40 * KIB)
     equal(row(rows, "authority two")["used"]["charged"], 0)
@@ -122,11 +123,76 @@ def unloads_behind_a_queue():
     equal((refused["error"]["reason_text"], refused["error"]["found"], refused["error"]["needed"]),
           ("the plugin still holds objects", 1, 0))
     assert "live_allocators" in refused["error"]["message"], refused
-    equal(allowed["verdict"], "ok")
+    equal((refused["axis"], "unmapped" in refused), ("live_allocators", False))
+    equal((allowed["verdict"], allowed["unmapped"], "axis" in allowed), ("ok", True, False))
     drained = next(r for r in done if r["name"] == "drain")
     equal([drained[key] for key in ("completed", "quarantined", "left")], [1, 0, 0])
     equal(row(rows, "tier host")["used"], axes(0))
     equal(row(rows, "mechanism a")["lifecycle"], "removed")
+
+
+def axis_is_named():
+    """Each axis that a limit of its own refuses."""
+    for axis in ("physical", "mapped"):
+        code, rows = report(scenario() | {"limits": {"host": {"charged": 96 * KIB, "physical": 96 * KIB, "mapped": 96 * KIB} | {axis: KIB}},
+                                          "steps": [allocate("x", "a", 2)]})
+        equal((code, rows["rows"][0]["axis"]), (1, axis))
+
+
+def resident_is_told():
+    """A plugin that the loader keeps: the unload is allowed, and does not unmap it."""
+    code, rows = report({"plugins": {"kept": plugin("fault_resident")}, "steps": [{"do": "unload", "plugin": "kept"}]})
+    equal((code, rows["rows"][0]["result"], rows["rows"][0]["unmapped"]), (0, "ok", False))
+
+
+def document_in_a_file():
+    wanted = scenario(allocate("x", "a", 40), allocate("y", "a", 40))
+    into = os.fsdecode(scratch("document.json"))
+    done = run(wanted, "--json=" + into)
+    equal(done.returncode, 1)
+    assert b"authority one" in done.stdout, done.stdout
+    with open(into, encoding="utf-8") as file:
+        equal(json.load(file), report(wanted)[1])
+    equal(run(wanted, "-j").stdout, run(wanted, "--json").stdout)
+    done = run(b"[]", "--json=" + into)
+    equal((done.returncode, len(done.stderr.splitlines())), (3, 1))
+    with open(into, encoding="utf-8") as file:
+        equal(json.load(file)["exit_code"], 3)
+
+
+def document_that_is_not_written():
+    for into in ("/nonexistent/folder/x", "/dev/full"):
+        done = run(scenario(), "--json=" + into)
+        equal(done.returncode, 3)
+        assert into.encode() in done.stderr, done.stderr
+
+
+NO_SNAPSHOT = """
+#include <stdio.h>
+#include "nxmem_manager.h"
+nxmem_result nxmem_manager_snapshot(nxmem_manager manager, nxmem_snapshot *out, nxmem_error *error) {
+  (void)manager;
+  (void)out;
+  *error = (nxmem_error){.result = NXMEM_ERR_OUT_OF_MEMORY};
+  snprintf(error->message, sizeof error->message, "no room for the books");
+  return error->result;
+}
+"""
+
+
+def snapshot_that_fails():
+    """The books of the end are what is asked for: without them nothing was shown."""
+    include = [flag for folder in ("abi", "host") for flag in ("-I", os.path.join(HERE, "..", "..", folder, "include"))]
+    broken = compile_so("no_snapshot", [os.fsdecode(write("no_snapshot.c", NO_SNAPSHOT.encode()))], include)
+    wanted = scenario(allocate("x", "a", 1))
+    path = write("scenario.json", json.dumps(wanted).encode())
+    environment_ = {**environment(), "LD_PRELOAD": broken}
+    done = nxmem("status", path, env=environment_)
+    equal(done.returncode, 3)
+    equal(len(done.stderr.splitlines()), 1)
+    assert b"no room for the books" in done.stderr, done.stderr
+    as_json = nxmem("status", "--json", path, env=environment_)
+    equal((as_json.returncode, json.loads(as_json.stdout)["result"]), (3, "could-not-run"))
 
 
 def step_is_refused(*steps):
@@ -224,7 +290,9 @@ def broken_scenarios():
                                                                        "authority": "one"}}))]
 
 
-ROWS = [("a quota is refused", quota_is_refused), ("a refusal that is expected", refusal_is_expected),
+ROWS = [("an axis is named", axis_is_named), ("a plugin that stays mapped", resident_is_told), ("a document in a file", document_in_a_file),
+        ("a document that is not written", document_that_is_not_written), ("a snapshot that fails", snapshot_that_fails),
+        ("a quota is refused", quota_is_refused), ("a refusal that is expected", refusal_is_expected),
         ("another outcome than expected", other_outcome_than_expected), ("a device is lost", device_is_lost),
         ("a slice is set aside", slice_is_set_aside), ("a limit is lowered", limit_is_lowered),
         ("a table", shows_a_table), ("an unload behind a queue", unloads_behind_a_queue)] + NEW_STEPS

@@ -3,10 +3,13 @@
 import os
 import subprocess
 
-from harness import Setting, equal, fits_a_terminal, main, nxmem, plugin
+from harness import Setting, equal, fits_a_terminal, main, nxmem, plugin, write
 
 HELPS = [("help", ["--help"], ["inspect", "run", "Exit codes"]),
-         ("help of inspect", ["inspect", "--help"], ["--json", "Exit codes"]),
+         ("help of inspect", ["inspect", "--help"], ["--json[=FILE]", "-j", "Exit codes"]),
+         ("help of status", ["status", "--help"], ["--json[=FILE]", "-j", "plugins", "authorities", "limits", "mechanisms", "steps", "Exit codes"]),
+         ("help of conform", ["conform", "--help"], ["--mechanism", "--rule", "--timeout", "--cycles", "--json", "--junit", "--sarif", "--list", "--explain", "Exit codes"]),
+         ("help of audit", ["audit", "--help"], ["--static", "--against", "--json", "--sarif", "--html", "--timeout", "--cycles", "--list", "--explain", "Exit codes"]),
          ("help of run", ["run", "--help"],
           ["--mechanism", "--device", "--blocks", "--bytes", "--align", "--minor", "--direct", "--json", "--reserve", "--policy", "not pinned",
            "Exit codes"])]
@@ -18,6 +21,14 @@ WRONG = [("no subcommand", []),
          ("inspect without a file", ["inspect"]),
          ("inspect with two files", ["inspect", "a", "b"]),
          ("inspect with an unknown option", ["inspect", "--blocks", "3", "a"]),
+         ("inspect with a document without a name", ["inspect", "--json=", "a"]),
+         ("status without a file", ["status"]),
+         ("status with two files", ["status", "a", "b"]),
+         ("status with an unknown option", ["status", "--blocks", "3", "a"]),
+         ("status with a document without a name", ["status", "--json=", "a"]),
+         ("audit without a file", ["audit"]),
+         ("audit with an unknown option", ["audit", "--blocks", "3", "a"]),
+         ("audit with an unknown rule", ["audit", "--explain", "NXA-000"]),
          ("run without a file", ["run"]),
          ("run with two files", ["run", "a", "b"]),
          ("run with an unknown option", ["run", "--frobnicate", "a"]),
@@ -85,7 +96,7 @@ def words_behind_two_dashes_are_no_options():
 
 def lists_subcommands():
     done = nxmem("frobnicate")
-    assert all(word in done.stderr for word in (b"frobnicate", b"inspect", b"run")), done.stderr
+    assert all(word in done.stderr for word in (b"frobnicate", b"inspect", b"run", b"conform", b"status", b"audit")), done.stderr
 
 
 def is_not_written(args):
@@ -131,10 +142,14 @@ def make_rows():
     def run():
         return ["run", plugin("minimal")]
 
+    def status():
+        return ["status", write("scenario.json", b'{"steps": []}')]
+
     written = [("help", lambda: ["--help"]), ("version", lambda: ["--version"]),
                ("help of run", lambda: ["run", "--help"]),
                ("inspect", inspect), ("inspect as JSON", lambda: inspect() + ["--json"]),
-               ("run", run), ("run as JSON", lambda: run() + ["--json"])]
+               ("run", run), ("run as JSON", lambda: run() + ["--json"]),
+               ("status", status), ("status as JSON", lambda: status() + ["--json"]), ("help of status", lambda: ["status", "--help"])]
     for name, args in written:
         rows.append((f"{name}: a full disk is reported", is_not_written(args)))
     rows.append(("inspect: a reader that went away ends it quietly", reader_went_away(inspect)))

@@ -51,8 +51,8 @@ void nx_scenario_free(nx_scenario *scenario);
 /* One row for each step, in order: "ok", "refused" with code and numbers, "note" for a refusal that the step expects. -1 with `why`: a step that cannot be read. */
 int nx_scenario_run(nx_scenario *scenario, nx_report *report);
 
-/* A row for each tier, authority and mechanism, with figures by axis; authorities have a bar. */
-void nx_scenario_show(nx_scenario *scenario, nx_report *report);
+/* A row for each tier, authority and mechanism, with figures by axis; authorities have a bar. -1 with `why`: no snapshot. */
+int nx_scenario_show(nx_scenario *scenario, nx_report *report);
 
 /* Shared by those above. */
 nx_named *nx_named_find(nx_names *names, const char *name);

@@ -91,12 +91,15 @@ static json_t *mechanism_row(const nx_named *m, const nxmem_snapshot *now) {
   return row;
 }
 
-void nx_scenario_show(nx_scenario *s, nx_report *report) {
+int nx_scenario_show(nx_scenario *s, nx_report *report) {
   static nxmem_mechanism_figures mechanisms[NX_SCENARIO_MAX];
   static nxmem_snapshot now;
   nxmem_error error;
   now = (nxmem_snapshot){.mechanisms = mechanisms, .mechanism_room = NX_SCENARIO_MAX};
-  if (nxmem_manager_snapshot(s->manager, &now, &error) != NXMEM_OK) return;
+  if (nxmem_manager_snapshot(s->manager, &now, &error) != NXMEM_OK) {
+    (void)snprintf(s->why, sizeof s->why, "snapshot: %s", error.message);
+    return -1;
+  }
   for (uint32_t i = 0; i < NXMEM_MANAGER_TIERS; i++) nx_report_add(report, tier_row(NX_TIER_WORD[i], &now.tiers[i]));
   for (uint32_t i = 0; i < now.authority_count; i++) {
     const nxmem_authority_figures *a = &now.authorities[i];
@@ -106,4 +109,5 @@ void nx_scenario_show(nx_scenario *s, nx_report *report) {
     nx_report_add(report, mechanism_row(&s->mechanisms.entries[i], &now));
   nx_set_number(report->root, "refusals", now.refusals);
   nx_set_number(report->root, "bugs", now.bugs);
+  return 0;
 }

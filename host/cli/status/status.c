@@ -31,8 +31,8 @@ static int could_not_run(nx_report *report, nx_scenario *s) {
 }
 
 static int run(nx_report *report, nx_scenario *s, const char *file) {
-  if (nx_scenario_read(s, file) || nx_scenario_open(s) || nx_scenario_run(s, report)) return could_not_run(report, s);
-  nx_scenario_show(s, report);
+  if (nx_scenario_read(s, file) || nx_scenario_open(s) || nx_scenario_run(s, report) || nx_scenario_show(s, report))
+    return could_not_run(report, s);
   const int found = report->count[NX_ROW_WARNING] + report->count[NX_ROW_REFUSED] != 0;
   nx_set_text(report->root, "result", found ? "findings" : "ok");
   return nx_report_end(report, found ? NX_EXIT_FINDINGS : NX_EXIT_FINE);
@@ -46,7 +46,7 @@ int nx_status(int argc, char **argv) {
   if (nx_file_args_parse(argc, argv, DOC, "FILE is missing: name the scenario to run", &args)) return NX_EXIT_USAGE;
   char *path = nx_absolute(args.file, NULL);
   char *title = nx_show_text(path);
-  nx_report_begin(&report, &style, title, args.as_json);
+  nx_report_begin(&report, &style, title, &args.json);
   scenario.folder = dirname(path); /* cuts it */
   int code = NX_EXIT_COULD_NOT_RUN;
   if (nx_report_own_output(&report) == 0) code = run(&report, &scenario, args.file);

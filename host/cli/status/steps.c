@@ -3,6 +3,7 @@
  * Attackers: the file; the plugins it names.
  * Promise: each step is a row with what came of it; a refusal that the step expects by its name is a note.
  */
+#include <stddef.h>
 #include <string.h>
 
 #include "progress.h"
@@ -16,10 +17,11 @@ typedef struct step {
   const char *name; /* of the allocation */
   nx_named *mechanism, *authority, *allocation, *plugin, *queue;
   const char *queue_name;
-  uint64_t room;         /* of a queue */
-  nxmem_drained drained; /* by a drain */
-  uint64_t bytes, align; /* of an allocation */
-  nxmem_axes reserve;    /* for it */
+  uint64_t room;          /* of a queue */
+  nxmem_drained drained;  /* by a drain */
+  nxmem_unload_info gate; /* of an unload */
+  uint64_t bytes, align;  /* of an allocation */
+  nxmem_axes reserve;     /* for it */
   nxmem_axes axes;
   uint32_t tier;
 } step;
@@ -102,7 +104,7 @@ static nxmem_result close_queue(step *t, nxmem_error *error) {
 /* ---- Mechanisms and plugins -------------------------------------------------------------------------------------- */
 
 static nxmem_result unload(step *t, nxmem_error *error) {
-  return t->plugin == NULL ? missing(error, "a plugin") : nxmem_plugin_try_unload(t->plugin->plugin, NULL, error);
+  return t->plugin == NULL ? missing(error, "a plugin") : nxmem_plugin_try_unload(t->plugin->plugin, &t->gate, error);
 }
 
 static nxmem_result on_mechanism(step *t, nxmem_error *error, nxmem_result (*act)(nxmem_mechanism, nxmem_error *)) {
@@ -167,6 +169,29 @@ static void set_drained(json_t *row, const nxmem_drained *drained) {
   nx_set_number(row, "left", drained->left);
 }
 
+/* The name of what is over its limit, or of what is still held: in the reports' order. */
+static const char *axis_of(const nxmem_error *error) {
+  static const char *const quota[] = {"charged", "physical", "mapped"};
+  static const char *const host[] = {"host_allocators", "host_allocations", "host_calls_inside", "host_held_slots",
+                                     "host_unpaid_debts"};
+  static const char *const plugin[] = {"live_allocators", "live_allocations", "live_views", "live_capabilities",
+                                       "queued_releases"};
+  enum { FIRST = offsetof(NxmemUnloadReport, live_allocators), EACH = sizeof(uint64_t) };
+  uint32_t at = error->field;
+  if (error->result == NXMEM_ERR_OVER_LIMIT) return at < 3 ? quota[at] : NULL;
+  if (error->result == NXMEM_ERR_BUSY && error->reason == NXMEM_REASON_HOST_HOLDS)
+    return at - 1 < 5 ? host[at - 1] : NULL;
+  if (error->result != NXMEM_ERR_BUSY || error->reason != NXMEM_REASON_PLUGIN_HOLDS || at < FIRST) return NULL;
+  at = (at - FIRST) / EACH;
+  return at < 5 ? plugin[at] : NULL;
+}
+
+static void set_refusal(json_t *row, const nxmem_error *error) {
+  const char *axis = axis_of(error);
+  if (axis) nx_set_text(row, "axis", axis);
+  nx_set_error(row, error);
+}
+
 static void add_row(nx_report *report, const step *t, const deed *d, nxmem_result r, const nxmem_error *error) {
   const char *expected = text_of(t->value, "expect");
   const int as_expected = strcmp(expected == NULL ? "ok" : expected, nxmem_result_name(r)) == 0;
@@ -179,10 +204,11 @@ static void add_row(nx_report *report, const step *t, const deed *d, nxmem_resul
   if (t->plugin != NULL) nx_set_text(row, "plugin", t->plugin->name);
   if (t->queue_name != NULL) nx_set_text(row, "queue", t->queue_name);
   if (r == NXMEM_OK && d->act == drain) set_drained(row, &t->drained);
+  if (r == NXMEM_OK && d->act == unload) nx_set_flag(row, "unmapped", t->gate.unmapped);
   if (r == NXMEM_OK)
     nx_set_result(row, r);
   else
-    nx_set_error(row, error);
+    set_refusal(row, error);
   if (expected != NULL) nx_set_text(row, "expected", expected);
   nx_report_add(report, row);
 }
