@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """What is shipped is hardened, exports what it says, and each rule of that can be broken. BUILD: the packaging build. Prints TAP."""
 import json
+import os
+import re
 import sys
 import tempfile
 from pathlib import Path
 
 sys.dont_write_bytecode = True
 import hardened  # noqa: E402
-from tap import main, run, want  # noqa: E402
+from tap import answer, main, run, want  # noqa: E402
 
 BUILD = Path(sys.argv[1])
 STAGE = BUILD / "stage"
@@ -44,6 +46,55 @@ def library_exports():
         facts = hardened.Facts(binaries()[name])
         foreign = [symbol for symbol in facts.exported if not symbol.startswith("nxmem_")]
         want(facts.exported and not foreign, f"{name} exports {foreign}")
+
+
+def declared(headers):
+    """Functions that the installed headers declare for others: name by name, without comments."""
+    names = set()
+    for header in headers:
+        text = re.sub(r"/\*.*?\*/", "", (STAGE / "usr/include" / header).read_text(encoding="utf-8"), flags=re.DOTALL)
+        names |= set(re.findall(r"\b(nxmem_\w+)\s*\((?!\*)[^;{]*?\)\s*;", text))
+    return names
+
+
+# Library: its soname, its version node, the headers that declare what it exports. What nxmem_policy.h declares is in both, by its own words.
+INTERFACES = {"libnxmem": ("libnxmem.so.1", "NXMEM_1", ["nxmem.h", "nxmem_capabilities.h", "nxmem_registry.h", "nxmem_manager.h"]),
+              "libnxmem_policy": ("libnxmem_policy.so.1", "NXMEM_POLICY_1", ["nxmem_policy.h"])}
+IN_LIBNXMEM = {"nxmem_plugin_open_sealed"}
+
+
+def exact_exports():
+    for library, (_, _, headers) in INTERFACES.items():
+        exported = hardened.Facts(next(path for name, path in binaries().items() if name.startswith(f"{library}.so."))).exported
+        wanted = declared(headers)
+        wanted = wanted | IN_LIBNXMEM if library == "libnxmem" else wanted - IN_LIBNXMEM
+        want(len(wanted) >= 5 and exported == wanted, f"{library}: exported alone {sorted(exported - wanted)}, declared alone {sorted(wanted - exported)}")
+
+
+def sonames():
+    for library, (soname, node, _) in INTERFACES.items():
+        path = next(path for name, path in binaries().items() if name.startswith(f"{library}.so."))
+        want(f"Library soname: [{soname}]" in run(["readelf", "-dW", path]), f"{path.name}: another soname")
+        rows = [line.split()[-1] for line in run(["nm", "-D", "--with-symbol-versions", "--defined-only", path]).splitlines()]
+        strangers = [row for row in rows if not row.endswith(f"@@{node}") and row.split("@")[0] != node]
+        want(rows and not strangers, f"{path.name}: without {node}: {strangers[:5]}")
+        links = [name for name in (soname, f"{library}.so") if not (path.parent / name).is_symlink() or (path.parent / name).resolve() != path.resolve()]
+        want(not links, f"{path.name}: no link {links}")
+
+
+AUDITED = ("minimal", "hostvmm", "cudavmm")
+
+
+def audited():
+    """By the command that is shipped beside them, as it looks at anybody's plugin: nothing above a note. The file itself, not who owns the folder it was staged in."""
+    lib = binaries()["libnxmem_minimal.so"].parent.parent
+    for name in AUDITED:
+        out = BUILD / f"audit-{name}.json"
+        code, words = answer([binaries()["nxmem"], "audit", f"--json={out}", binaries()[f"libnxmem_{name}.so"]],
+                             env={**os.environ, "LD_LIBRARY_PATH": str(lib)})
+        found = json.loads(out.read_text(encoding="utf-8"))["files"][0]
+        out.unlink()
+        want((code, found["result"], found["errors"], found["warnings"]) == (0, "ok", 0, 0), f"{name}: exit code {code}: {words[-600:]}")
 
 
 def plugin_exports():
@@ -93,5 +144,7 @@ sys.exit(main(
     + [(f"{name} is hardened", judged(name)) for name in sorted(binaries())]
     + [("the library and the command call fortified functions", fortified),
        ("every source is compiled with every flag", compiled),
-       ("libraries export nxmem_ alone", library_exports), ("plugins export the contract, and Nxmem beside it", plugin_exports)]
+       ("libraries export nxmem_ alone", library_exports), ("plugins export the contract, and Nxmem beside it", plugin_exports),
+       ("what the libraries export is what their headers declare", exact_exports), ("sonames, version nodes, links", sonames),
+       ("the shipped plugins, by the shipped audit", audited)]
     + [(f"a file that breaks the rule `{rule}` is noticed", tripped(rule, options)) for rule, options in BROKEN]))
