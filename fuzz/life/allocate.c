@@ -137,7 +137,7 @@ typedef struct ranges {
 
 /* Few allocations reserve; then one range says it all, and the others repeat it. */
 static const nxmem_allocate_options *ranges_for(const life_record *op, uint64_t bytes, ranges *r) {
-  memset(r, 0, sizeof *r);
+  fuzz_clear(r, sizeof *r);
   if ((op->d & 0xE0u) != 0xE0u) return NULL;
   const NxmemByteRange range = {(op->d & 8u) != 0 ? op->y : 0, (op->d & 16u) != 0 ? op->x : bytes};
   for (uint32_t i = 0; i < LIFE_GROUP; i++) r->list[i] = range;

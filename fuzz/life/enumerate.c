@@ -31,7 +31,7 @@ static const struct {
                               {"4", {NXMEM_TIER_DISK, 0}}};
 
 static void fill_honestly(entry *e, uint32_t i) {
-  memset(e, 0, sizeof *e);
+  fuzz_clear(e, sizeof *e);
   e->table = life_own->factory;
   e->table.struct_size = sizeof e->table;
   e->table.abi_minor = 1;
@@ -280,7 +280,7 @@ NxmemStatus life_create_factories(const NxmemAllocatorFactoryVtable **out, uint6
   life_nest(&answer);
   const NxmemStatus status = life_status(&answer);
   list l;
-  memset(&l, 0, sizeof l);
+  fuzz_clear(&l, sizeof l);
   it.module.factory_count = 0;
   make(&l, out, &answer);
   life_store(count_out, l.count);

@@ -154,7 +154,7 @@ void *life_publish(const void *from, size_t bytes) {
   if (block == NULL)
     block = from == NULL ? fuzz_exact_canary(bytes) : fuzz_exact(from, bytes);
   else if (from != NULL)
-    memcpy(block, from, bytes);
+    fuzz_copy(block, from, bytes);
   life_lend(block, bytes);
   return block;
 }

@@ -108,7 +108,7 @@ static nx_module *find_module(void) {
 }
 
 static void make_session(session *s, const life_rules *rules, uint8_t mode) {
-  memset(&it, 0, sizeof it);
+  fuzz_clear(&it, sizeof it);
   it.rules = rules;
   it.header.mode = mode;
   it.honest = 1;
@@ -145,7 +145,7 @@ int life_is_held_elsewhere(void) { return library != NULL; }
 
 static void begin(const life_rules *rules, const uint8_t *data, size_t size) {
   make_sessions(rules);
-  memset(&it, 0, sizeof it);
+  fuzz_clear(&it, sizeof it);
   it.in = fuzz_begin(data, size);
   life_restart_random();
   it.rules = rules;

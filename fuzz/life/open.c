@@ -137,7 +137,7 @@ static void spoil_capabilities(tables *t, const life_record *answer) {
 }
 
 static void fill(tables *t, const life_allocator *a, const life_record *answer) {
-  memset(t, 0, sizeof *t);
+  fuzz_clear(t, sizeof *t);
   fill_honestly(t, a);
   if (it.honest || it.rules->honest_tables) return;
   switch (answer->c >> 4) {
@@ -372,7 +372,7 @@ void life_op_open(const life_record *op) {
   NxmemDeviceId device = {0, 0};
   if (a->gate != GATE_NONE && a->gate != GATE_GONE) return;
   const nxmem_allocator stale = a->handle;
-  memset(a, 0, sizeof *a);
+  fuzz_clear(a, sizeof *a);
   const nxmem_open_options o = options_for(op, &device);
   life_frame *f = life_push(CALL_OPEN);
   f->a = a;

@@ -51,7 +51,7 @@ static uint32_t status_code(const life_record *answer) {
 /* A message that is not ended, too long or not UTF-8 comes with a failure only: of a success it is not read. */
 NxmemStatus life_status(const life_record *answer) {
   NxmemStatus status;
-  memset(&status, 0, sizeof status);
+  fuzz_clear(&status, sizeof status);
   status.code = status_code(answer);
   if (status.code == NXMEM_STATUS_OK || (answer->b & 0x80u) == 0) return status;
   status.message_len = answer->x;
@@ -115,7 +115,7 @@ life_frame *life_push(life_kind kind) {
   if (it.frame_count > 0) it.frames[it.frame_count - 1u].nested++;
   life_expect(it.frame_count < sizeof it.frames / sizeof it.frames[0], "harness: too deep");
   life_frame *f = &it.frames[it.frame_count++];
-  memset(f, 0, sizeof *f);
+  fuzz_clear(f, sizeof *f);
   f->kind = kind;
   return f;
 }

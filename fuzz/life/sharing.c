@@ -247,7 +247,7 @@ void life_op_prefix_create(const life_record *op) {
   f->size = bytes;
   f->result = expect_create(a, bytes);
   const int asked = f->result == NXMEM_OK;
-  memset(p, 0, sizeof *p);
+  fuzz_clear(p, sizeof *p);
   p->state = asked ? PREFIX_MAKING : PREFIX_GONE;
   p->owner = (uint32_t)(a - it.allocators);
   p->own = own;

@@ -22,11 +22,13 @@ static uint32_t least_of(uint32_t length) {
 
 uint32_t ref_decode(const uint8_t *bytes, uint32_t available, uint32_t *code_point) {
   if (available == 0) return 0;
-  const uint32_t ones = leading_ones(bytes[0]);
-  if (ones == 1 || ones > 4) return 0;
-  const uint32_t length = ones == 0 ? 1 : ones;
-  if (length > available) return 0;
-  uint32_t value = bytes[0] & (0xFFu >> (ones == 0 ? 0 : ones + 1));
+  const uint32_t length = leading_ones(bytes[0]);
+  if (length == 0) {
+    *code_point = bytes[0];
+    return 1;
+  }
+  if (length == 1 || length > 4 || length > available) return 0;
+  uint32_t value = bytes[0] & (0xFFu >> (length + 1));
   for (uint32_t i = 1; i < length; i++) {
     if (bytes[i] >> 6 != 2) return 0;
     value = value << 6 | (bytes[i] & 63u);
@@ -85,8 +87,11 @@ int ref_is_message_cut(const uint8_t *text, uint32_t length, uint32_t cut) {
   return well_formed ? cut == at : is_boundary && cut >= 252;
 }
 
+/* One byte that is shown as it is: most are. */
+static int is_plain(uint32_t byte) { return byte >= ' ' && byte <= '~' && byte != '\\'; }
+
 /* What stands for a character, or for one byte that is none. Returns how many bytes the piece has. */
-static uint32_t piece_of(const uint8_t *bytes, uint32_t length, uint32_t code_point, uint8_t piece[6]) {
+static uint32_t piece_of(const uint8_t *bytes, uint32_t length, uint32_t code_point, uint8_t *piece) {
   static const char digits[] = "0123456789abcdef";
   if (length == 0) {
     piece[0] = 0xEF;
@@ -127,20 +132,22 @@ uint32_t ref_show(const uint8_t *bytes, uint32_t length, uint8_t *out, uint32_t 
   return written;
 }
 
-void ref_show_all(const ref_text *text, uint32_t from, ref_shown *out) {
-  out->length = 0;
+void ref_show_all(const ref_text *text, uint32_t from, uint32_t room, ref_shown *out) {
+  uint32_t length = 0;
+  uint32_t fits = UINT32_MAX;
   for (uint32_t at = from; at < text->length;) {
-    uint8_t piece[6];
     const uint32_t step = text->steps[at];
-    const uint32_t size = piece_of(text->bytes + at, step, text->points[at], piece);
+    uint32_t size = 1;
+    if (is_plain(text->bytes[at]))
+      out->bytes[length] = text->bytes[at];
+    else
+      size = piece_of(text->bytes + at, step, text->points[at], out->bytes + length);
     at += step == 0 ? 1 : step;
-    for (uint32_t i = 0; i < size; i++) {
-      out->fits[out->length + i] = out->length;
-      out->bytes[out->length + i] = piece[i];
-    }
-    out->length += size;
+    if (length + size > room && fits == UINT32_MAX) fits = length;
+    length += size;
   }
-  out->fits[out->length] = out->length;
+  out->length = length;
+  out->fits = fits == UINT32_MAX ? length : fits;
 }
 
 /* 16 and more: no digit. */
@@ -181,8 +188,9 @@ static uint32_t accounted(const ref_text *text, uint32_t at, const uint8_t *show
 int ref_shows_all(const ref_text *text, uint32_t from, const uint8_t *shown, uint32_t shown_length) {
   uint32_t shown_at = 0;
   for (uint32_t at = from; at < text->length;) {
-    uint32_t used;
-    const uint32_t step = accounted(text, at, shown + shown_at, shown_length - shown_at, &used);
+    uint32_t used = 1;
+    const int as_it_is = shown_at < shown_length && shown[shown_at] == text->bytes[at] && is_plain(text->bytes[at]);
+    const uint32_t step = as_it_is ? 1 : accounted(text, at, shown + shown_at, shown_length - shown_at, &used);
     if (step == 0) return 0;
     at += step;
     shown_at += used;

@@ -44,11 +44,11 @@ uint32_t ref_show(const uint8_t *bytes, uint32_t length, uint8_t *out, uint32_t 
 enum { REF_SHOWN_MAX = 4 * REF_TEXT_MAX };
 typedef struct ref_shown {
   uint32_t length;
+  uint32_t fits; /* bytes, in whole pieces, of the room that was asked about */
   uint8_t bytes[REF_SHOWN_MAX];
-  uint32_t
-      fits[REF_SHOWN_MAX + 1]; /* fits[n]: how many bytes, in whole pieces, of a room for n and a NUL; n <= length */
 } ref_shown;
-void ref_show_all(const ref_text *text, uint32_t from, ref_shown *out);
+/* `room`: for so many bytes and a NUL. */
+void ref_show_all(const ref_text *text, uint32_t from, uint32_t room, ref_shown *out);
 
 /*
  * 1 where `shown`, read backwards into bytes, accounts for every byte of the text in order, and nothing in it steers a

@@ -62,6 +62,13 @@ void *fuzz_kept(unsigned int number, const void *from, size_t bytes); /* from NU
 void *fuzz_kept_canary(unsigned int number, size_t bytes);
 
 /*
+ * The last so many bytes of one block, however many they are: what is behind them is seen. Before them the harness's own
+ * go on, at least FUZZ_KEPT_BEFORE. For a room whose size differs each time: blocks of all sizes would be cold ones.
+ */
+enum { FUZZ_KEPT_BEFORE = 16 };
+void *fuzz_kept_end(unsigned int number, size_t bytes);
+
+/*
  * 1 where what a block's end is overstepped by is seen: AddressSanitizer is there, and a copy before the guard page would
  * only be a second one.
  */
@@ -79,8 +86,13 @@ void *fuzz_at_guard(const void *from, size_t bytes);
 /* The first address of that unreadable page; a multiple of 8. */
 uintptr_t fuzz_unreadable(void);
 
-/* Makes all bytes the canary. */
+/*
+ * Makes all bytes the canary, or zero; copies. As memset and memcpy, of which the sanitizers ask first whether all of it
+ * may be touched: for memory of the harness's own.
+ */
 void fuzz_fill(void *block, size_t bytes);
+void fuzz_clear(void *block, size_t bytes);
+void fuzz_copy(void *to, const void *from, size_t bytes);
 
 /* 1 where all bytes still are the canary. */
 int fuzz_untouched(const void *block, size_t bytes);
@@ -88,13 +100,23 @@ int fuzz_untouched(const void *block, size_t bytes);
 /* Says which oracle saw what, and aborts: a finding under every engine. */
 _Noreturn void fuzz_fail(const char *oracle, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Fails unless both verdicts agree in all four numbers. */
-void fuzz_same_verdict(const char *oracle, nxmem_verdict found, nxmem_verdict expected);
+/* Fails, saying how they differ. */
+_Noreturn void fuzz_other_verdict(const char *oracle, nxmem_verdict found, nxmem_verdict expected);
+_Noreturn void fuzz_other_number(const char *oracle, uint64_t found, uint64_t expected);
+
+/* Fails unless both verdicts agree in all four numbers. Here, for a target asks a hundred times in an input. */
+static inline void fuzz_same_verdict(const char *oracle, nxmem_verdict found, nxmem_verdict expected) {
+  if (found.reason != expected.reason || found.field != expected.field || found.found != expected.found ||
+      found.needed != expected.needed)
+    fuzz_other_verdict(oracle, found, expected);
+}
 
 /* Fails, naming the first offset, unless both blocks agree. */
 void fuzz_same_bytes(const char *oracle, const void *found, const void *expected, size_t bytes);
 
 /* Fails unless both numbers agree. */
-void fuzz_same_number(const char *oracle, uint64_t found, uint64_t expected);
+static inline void fuzz_same_number(const char *oracle, uint64_t found, uint64_t expected) {
+  if (found != expected) fuzz_other_number(oracle, found, expected);
+}
 
 #endif /* NXMEM_FUZZ_HARNESS_H */

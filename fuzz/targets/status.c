@@ -21,10 +21,10 @@ enum { TEXT_MAX = REF_TEXT_MAX, SHOWN_MAX = REF_SHOWN_MAX + 1 };
  * Of a longer text only the end is decoded and shown, but where the room is large: each byte costs, and what is true of a
  * piece does not depend on how many stand before it. What cuts and clamps has all of it each time.
  */
-enum { SHORT = 32, LARGE_ROOM = SHOWN_MAX * 3 / 4 };
+enum { SHORT = 24, LARGE_ROOM = SHOWN_MAX * 15 / 16 };
 
 /* The blocks of the heap that calls are given. */
-enum { BLOCK_TEXT, BLOCK_OUTPUT, BLOCK_INPUT, BLOCK_OTHER };
+enum { BLOCK_TEXT, BLOCK_OUTPUT, BLOCK_INPUT, BLOCK_OTHER, BLOCK_SHOWN };
 
 typedef struct text_case {
   uint32_t code;
@@ -85,7 +85,7 @@ static void run_take(const text_case *c) {
   wire->code = c->code;
   wire->message_len = c->claimed;
   const uint32_t there = c->length < sizeof wire->message ? c->length : (uint32_t)sizeof wire->message;
-  if (there != 0) memcpy(wire->message, c->text, there);
+  fuzz_copy(wire->message, c->text, there);
 
   uint32_t expected = 0;
   while (expected < c->claimed && expected < 255 && wire->message[expected] != 0) expected++;
@@ -94,17 +94,18 @@ static void run_take(const text_case *c) {
   fuzz_same_number("message length", nxmem_status_message_len(c->claimed), c->claimed < 256 ? c->claimed : 255);
 }
 
-/* Returns what is shown. All that may be written is the canary before. */
-static const uint8_t *run_show(const text_case *c, const ref_shown *all, uint32_t capacity) {
+/* Returns what is shown: `fits` bytes of it. All that may be written is the canary before. */
+static const uint8_t *run_show(const text_case *c, const ref_shown *all, uint32_t fits, uint32_t capacity) {
   const uint32_t room = capacity - 1u < all->length ? capacity - 1u : all->length;
-  uint8_t *shown = fuzz_kept(BLOCK_OUTPUT, NULL, capacity);
-  fuzz_fill(shown, room + 1u);
+  uint8_t *shown = fuzz_kept_end(BLOCK_SHOWN, capacity);
+  fuzz_fill(shown - FUZZ_KEPT_BEFORE, FUZZ_KEPT_BEFORE + room + 1u);
   const uint8_t *text = c->from == 0 ? c->text : c->text + c->from; /* may be NULL */
   const uint32_t written = nxmem_text_show(text, c->length - c->from, shown, capacity);
   if (written >= capacity) fuzz_fail("show", "%u bytes in a room of %u", written, capacity);
   fuzz_same_number("show", shown[written], 0);
-  fuzz_same_number("show", written, all->fits[room]);
+  fuzz_same_number("show", written, fits);
   fuzz_same_bytes("show", shown, all->bytes, written);
+  if (!fuzz_untouched(shown - FUZZ_KEPT_BEFORE, FUZZ_KEPT_BEFORE)) fuzz_fail("show", "before the room is written");
   return shown;
 }
 
@@ -115,10 +116,10 @@ static const uint8_t *run_show(const text_case *c, const ref_shown *all, uint32_
  */
 static void run_shows(const text_case *c) {
   ref_shown all;
-  ref_show_all(&c->decoded, c->from, &all);
-  run_show(c, &all, 1);
-  const uint8_t *shown = run_show(c, &all, c->capacity);
-  if (c->capacity <= all.length) shown = run_show(c, &all, 4 * (c->length - c->from) + 1);
+  ref_show_all(&c->decoded, c->from, c->capacity - 1u, &all);
+  run_show(c, &all, 0, 1);
+  const uint8_t *shown = run_show(c, &all, all.fits, c->capacity);
+  if (c->capacity <= all.length) shown = run_show(c, &all, all.length, 4 * (c->length - c->from) + 1);
   if (c->capacity > LARGE_ROOM && !ref_shows_all(&c->decoded, c->from, shown, all.length))
     fuzz_fail("show", "a byte was dropped though the room sufficed, or what is shown is not printable");
 }
@@ -126,9 +127,9 @@ static void run_shows(const text_case *c) {
 static void run_same_name(const uint8_t *name, uint32_t length) {
   uint8_t *a = fuzz_kept_canary(BLOCK_INPUT, NXMEM_NAME_BUF);
   uint8_t *b = fuzz_kept_canary(BLOCK_OTHER, NXMEM_NAME_BUF);
-  memset(a, 0, NXMEM_NAME_BUF);
-  memcpy(a, name, length);
-  memcpy(b, name, length + 1); /* with its NUL; what follows differs and does not count */
+  fuzz_clear(a, NXMEM_NAME_BUF);
+  fuzz_copy(a, name, length);
+  fuzz_copy(b, name, length + 1); /* with its NUL; what follows differs and does not count */
   fuzz_same_number("same name", (uint64_t)nxmem_same_name(a, b), 1);
   b[length - 1] ^= 1u;
   fuzz_same_number("other name", (uint64_t)nxmem_same_name(a, b), 0);
