@@ -12,7 +12,7 @@ fi
 
 # What MemorySanitizer would be wrong about: the dynamic loader's answers, which it does not see written, and libraries of
 # the distribution (JSON, ELF), which are built without it.
-memory_is_wrong=" lifecycle deferred load strings elf policy "
+memory_is_wrong=" lifecycle deferred load owners strings elf policy "
 
 # As long as our own campaigns let an input be.
 most_bytes() {

@@ -50,7 +50,7 @@ FLAVOURS = {
     "address": Flavour(f"-fsanitize=address -fsanitize-address-use-after-scope {EDGES}", "address", "__asan", script=".clusterfuzzlite/build.sh"),
     "undefined": Flavour(f"-fsanitize={UNDEFINED},unsigned-integer-overflow -fno-sanitize-recover={UNDEFINED} {EDGES}", "undefined", "__ubsan"),
     "memory": Flavour(f"-fsanitize=memory -fsanitize-memory-track-origins {EDGES}", "memory", "__msan", link="", libraries=("libstdc++.so.6",),
-                      leaves_out=("lifecycle", "deferred", "load", "strings", "elf", "policy")),
+                      leaves_out=("lifecycle", "deferred", "load", "owners", "strings", "elf", "policy")),
     "coverage": Flavour("-fprofile-instr-generate -fcoverage-mapping -pthread -Wl,--no-as-needed -Wl,-ldl -Wl,-lm "
                         "-Wno-unused-command-line-argument", "coverage", None),
     "afl": Flavour("-fsanitize=address -fsanitize-address-use-after-scope", "address", "__asan", compilers=("afl-clang-fast", "afl-clang-fast++"),

@@ -40,9 +40,9 @@ FUZZ_SHARE = 0.95
 # What an answer depends on beside the fault itself.
 JUDGED = {
     "fuzzer": ("abi", "host/src", "host/include", "host/cli", "host/policy", "plugins/vmm", "fuzz/targets", "fuzz/oracle", "fuzz/support", "fuzz/mains",
-               "fuzz/life", "fuzz/vmm", "fuzz/mutator", "fuzz/seeds", "fuzz/corpus", "fuzz/found", "fuzz/dict"),
+               "fuzz/life", "fuzz/owners", "fuzz/vmm", "fuzz/mutator", "fuzz/seeds", "fuzz/corpus", "fuzz/found", "fuzz/dict"),
     "contract": ("abi", "fuzz/contract", "fuzz/targets", "fuzz/support", "fuzz/oracle", "fuzz/seeds/core", "fuzz/corpus/core"),
-    "unit": ("abi", "host", "plugins", "tests/core", "tests/host", "tests/plugins", "tests/vmm", "tests/policy", "tests/cli", "tests/cuda"),
+    "unit": ("abi", "host", "plugins", "tests/core", "tests/host", "tests/registry", "tests/manager", "tests/plugins", "tests/vmm", "tests/policy", "tests/cli", "tests/cuda"),
     "proof": ("abi", "proofs/targets.toml", "proofs/loads.h", "proofs/assumptions", "proofs/units"),
 }
 

@@ -3,9 +3,9 @@ import glob
 import os
 import re
 
-FOLDERS = ("targets", "targets/core", "oracle", "life", "vmm", "support")
+FOLDERS = ("targets", "targets/core", "oracle", "life", "owners", "vmm", "support")
 # name -> which argument is the oracle, which one what it says; one that is a literal is known here, the others are their caller's.
-CALLS = re.compile(r"\b(fuzz_fail|fuzz_same_verdict|fuzz_same_bytes|fuzz_same_number|life_fail|life_expect|life_same_result|same|vm_fail|vm_expect|vm_same)\(")
+CALLS = re.compile(r"\b(fuzz_fail|fuzz_same_verdict|fuzz_same_bytes|fuzz_same_number|life_fail|life_expect|life_same_result|same|own_expect|own_same|own_result|own_axes|same_figures|vm_fail|vm_expect|vm_same)\(")
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
 # What can only speak where something before it is silent by a mistake of its own.
 BEHIND_ANOTHER = {
@@ -23,6 +23,7 @@ BEHIND_ANOTHER = {
     "ORACLE path: the advice is cut": "the line was put together by what `error` compares byte by byte",
 }
 ONE_ORACLE = {"life_fail": "life", "life_expect": "life", "life_same_result": "life", "same": "life",
+              "own_expect": "owners", "own_same": "owners", "own_result": "owners", "own_axes": "owners", "same_figures": "owners",
               "vm_fail": "vmm", "vm_expect": "vmm", "vm_same": "vmm"}
 
 
