@@ -44,6 +44,20 @@ static nxmem_axes countable(const nxmem_axes *limit) {
   return c;
 }
 
+/* What fits of `more` on top of a sum. */
+static void fit(const nxmem_axes *sum, nxmem_axes *more) {
+  nxmem_axes grown = *sum;
+  nxmem_axes_adopt(&grown, more);
+  nxmem_quota_beyond(&grown, sum, more);
+}
+
+/* No other sum is larger: an account's and an authority's are parts of their tier's, and shares grow by no more than what is taken. */
+void nx_books_countable(const nx_manager *m, const nx_account *account, nxmem_axes *more) {
+  const nx_tier_books *tier = &m->tiers[m->authorities[account->authority].tier];
+  fit(&tier->taken, more);
+  fit(&tier->shares, more);
+}
+
 /* ---- Managers ---------------------------------------------------------------------------------------------------- */
 
 /* The slot is the caller's alone, but for stale handles that take its locks and look at its word. */

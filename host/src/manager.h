@@ -187,6 +187,11 @@ nxmem_result nx_account_open(nxmem_manager manager, uint64_t mechanism, uint64_t
 void nx_books_grow(nx_manager *manager, nx_account *account, const nxmem_axes *by);
 void nx_books_shrink(nx_manager *manager, nx_account *account, const nxmem_axes *by);
 
+/*
+ * Of what is there although nobody granted it, as much as each sum over it can still count: a plugin that claims more than there can be is no bug of the books. [the bank's lock]
+ */
+void nx_books_countable(const nx_manager *manager, const nx_account *account, nxmem_axes *more);
+
 /* All room of all accounts back: what is taken is what is used. [all locks] */
 void nx_books_gather(nx_manager *manager);
 

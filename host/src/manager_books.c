@@ -361,13 +361,20 @@ nxmem_verdict nx_charge_map(nx_account *account, nx_side *side, uint64_t bytes) 
   return v;
 }
 
+/* No more than is counted of it. */
+static uint64_t take_mapped(nx_side *side, uint64_t bytes) {
+  uint64_t there = get(&side->mapped), taken;
+  do taken = bytes < there ? bytes : there;
+  while (!atomic_compare_exchange_weak(&side->mapped, &there, there - taken));
+  return taken;
+}
+
 void nx_charge_unmap(nx_account *account, nx_side *side, uint64_t bytes) {
   nx_manager *m = account->manager;
-  const nxmem_axes back = {0, 0, bytes};
   const uint32_t stripe = nx_thread_self()->stripe;
   nx_part_books *part = &account->parts[stripe];
   const int entered = nx_lane_enter(m, stripe);
-  atomic_fetch_sub(&side->mapped, bytes);
+  const nxmem_axes back = {0, 0, take_mapped(side, bytes)};
   add(m, &part->room, &back);
   trim(m, account, part);
   nx_lane_leave(m, stripe, entered);
@@ -375,11 +382,12 @@ void nx_charge_unmap(nx_account *account, nx_side *side, uint64_t bytes) {
 
 void nx_charge_adopt(nx_account *account, nx_side *side, uint64_t bytes) {
   nx_manager *m = account->manager;
-  const nxmem_axes more = {0, 0, bytes};
+  nxmem_axes more = {0, 0, bytes};
   nx_lock_all(m);
   nx_books_gather(m);
+  nx_books_countable(m, account, &more);
   nx_books_grow(m, account, &more);
-  atomic_fetch_add(&side->mapped, bytes);
+  atomic_fetch_add(&side->mapped, more.mapped);
   nx_books_tighten(m);
   nx_unlock_all(m);
 }
@@ -426,13 +434,17 @@ static NX_APART void keep_withdrawn(nx_account *account, nx_side *side, uint64_t
   nx_allocation *record = nx_allocation_of(id);
   nxmem_axes more, spare;
   const nxmem_axes held = axes_of(side);
-  const nxmem_axes there = {held.charged, nx_books_owned_of(record), nx_books_mapped_of(record)};
+  nxmem_axes there = {held.charged, nx_books_owned_of(record), nx_books_mapped_of(record)};
   nxmem_settle_commit(&held, &there, &more, &spare);
   nx_lock_all(m);
   account->parts[nx_thread_self()->stripe].live--;
   nx_books_gather(m);
-  nx_books_grow(m, account, &more);
   nx_books_shrink(m, account, &spare);
+  nx_books_countable(m, account, &more);
+  nx_books_grow(m, account, &more);
+  there = held;
+  subtract(m, &there, &spare);
+  add(m, &there, &more);
   put_axes(side, &there);
   quarantine(m, account, side, id);
   nx_books_tighten(m);

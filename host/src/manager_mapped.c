@@ -2,7 +2,8 @@
  * manager_mapped.c: what is mapped and unmapped of an allocation that is published.
  *
  * Attackers: callers that commit a lazy allocation past a limit; plugins whose costs and credits cannot be, or that map what nobody asked for.
- * Promise: what is committed is granted before the plugin maps it, on the mapped axis alone; the books have no less of an allocation than the host's charge of it.
+ * Promise: what is committed is granted before the plugin maps it, on the mapped axis alone; the books have no less of an allocation than the host's charge of it, as
+ * far as it can be counted.
  */
 #include "backing.h"
 #include "books.h"

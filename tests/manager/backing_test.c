@@ -266,6 +266,27 @@ static void test_adopted(void **state) {
   end();
 }
 
+/* The same where the sums have ten bytes left to count with: as far as that goes, there and back. */
+static void test_adopted_as_far_as_can_be(void **state) {
+  (void)state;
+  begin();
+  nxmem_transaction open;
+  const nxmem_request rest = nx_request(&scene, 0, 0, 0, NXMEM_TOTAL_MAX - G - 10);
+  assert_int_equal(nxmem_transaction_reserve(scene.manager, &rest, &open, NULL), NXMEM_OK);
+  play.commit_code = NXMEM_STATUS_DEVICE_ERROR;
+  play.committed = (nx_play_number){.own = 1, .value = 6 * G};
+  assert_int_equal(commit(1, 1, NULL), NXMEM_ERR_OVER_LIMIT);
+  play.cost = (nx_play_number){.own = 1, .value = 0};
+  assert_int_equal(commit(1, 1, NULL), NXMEM_ERR_PLUGIN);
+  assert_mapped(NXMEM_TOTAL_MAX);
+  play.commit_code = NXMEM_STATUS_OK;
+  play.unmapped = (nx_play_number){.own = 1, .value = 6 * G};
+  assert_int_equal(must_decommit(0, 8), 6 * G);
+  assert_mapped(NXMEM_TOTAL_MAX - G - 10);
+  assert_int_equal(nxmem_transaction_rollback(open, NULL, NULL), NXMEM_OK);
+  end();
+}
+
 /* ---- Several at once --------------------------------------------------------------------------------------------- */
 
 static nxmem_result answer;
@@ -351,6 +372,7 @@ int main(void) {
   nx_suite_rows(&suite, ROWS(failing_rows), test_failing_commit);
   nx_suite_rows(&suite, ROWS(credit_rows), test_credit);
   nx_suite_add(&suite, "what nobody asked for is adopted", test_adopted, NULL);
+  nx_suite_add(&suite, "what nobody asked for is adopted, as far as can be", test_adopted_as_far_as_can_be, NULL);
   nx_suite_add(&suite, "committed twice at once", test_committed_twice, NULL);
   nx_suite_add(&suite, "taken away while it is committed", test_taken_away_in_between, NULL);
   nx_suite_add(&suite, "kept, with what was committed", test_kept, NULL);

@@ -73,6 +73,34 @@ static void test_two_tiers_full(void **state) {
   nx_scene_end(&scene);
 }
 
+/* Two mechanisms of one tier, and a plugin that says of each that it takes all that can be counted. */
+static void test_two_claims(void **state) {
+  const int keeps = *state != NULL;
+  scene = nx_scene_of(2, 0);
+  nxmem_error error = nx_blank_error();
+  nxmem_bound none;
+  nxmem_rollback rollback;
+  puppet.own_numbers = 1;
+  puppet.owned = puppet.mapped = NXMEM_TOTAL_MAX;
+  const nxmem_request first = nx_request(&scene, 0, 1, NXMEM_TOTAL_MAX, NXMEM_TOTAL_MAX);
+  const nxmem_request second = nx_request(&scene, 1, 1, 0, 0);
+  const nxmem_bound bound = nx_must_grant(&scene, &first, NULL);
+  puppet.own_release = keeps;
+  puppet.release_answer = nx_puppet_status(NXMEM_STATUS_DEVICE_ERROR);
+  const nxmem_result r = nxmem_manager_allocate(scene.manager, &second, &none, NULL, &rollback, &error);
+  nx_assert_code(r, &error, NXMEM_ERR_OVER_LIMIT);
+  puppet.own_release = 0;
+  assert_int_equal(rollback.kept, keeps);
+  nx_assert_axes(used(), AXES(keeps ? 2 : 1, NXMEM_TOTAL_MAX, NXMEM_TOTAL_MAX));
+  nx_assert_axes(nx_books_now(&scene).total.quarantined, AXES(keeps, 0, 0)); /* as far as it could be counted */
+  nx_must_give_back(&bound);
+  nx_assert_axes(used(), AXES(keeps, 0, 0));
+  if (keeps)
+    nx_scene_end_lost(&scene);
+  else
+    nx_scene_end(&scene);
+}
+
 typedef struct number_row {
   const char *name;
   nxmem_axes reserve;
@@ -191,6 +219,8 @@ int main(void) {
   nx_suite suite = {0};
   nx_suite_add(&suite, "a plugin keeps more than a slice has", test_kept_above_a_slice, NULL);
   nx_suite_add(&suite, "two tiers are full", test_two_tiers_full, NULL);
+  nx_suite_add(&suite, "two claims of all there can be, one refused", test_two_claims, NULL);
+  nx_suite_add(&suite, "two claims of all there can be, one kept", test_two_claims, "kept");
   nx_suite_rows(&suite, ROWS(number_rows), test_number);
   nx_suite_add(&suite, "holders that add holders", test_holder_adds_holders, NULL);
   nx_suite_add(&suite, "a holder that destroys its manager", test_holder_destroys_its_manager, NULL);
