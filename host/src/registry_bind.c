@@ -146,6 +146,7 @@ nxmem_result nxmem_binding_end(nxmem_binding binding, uint32_t flags, nxmem_erro
   if (!nx_slot_move(&b->slot, binding.id, NXMEM_SLOT_LIVE, NXMEM_SLOT_RELEASING)) /* W1 */
     return refuse_binding(b, binding.id, error);
   if ((flags & NXMEM_END_DROP) != 0) return drop(b, binding.id);
+  NX_STEP("binding: taken");
   nx_barrier_everywhere();                      /* X1 */
   const uint64_t uses = nx_shares_sum(b->uses); /* X2 */
   if (uses == 0) {

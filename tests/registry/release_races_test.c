@@ -327,6 +327,8 @@ static void test_loss_of_what_is_removed(void **state) {
 
 static void drop_it(nx_actor *a) { a->result = nxmem_binding_end(a->binding, NXMEM_END_DROP, &a->error); }
 
+static void end_it(nx_actor *a) { a->result = nxmem_binding_end(a->binding, 0, &a->error); }
+
 static void assert_dropped_one(hall *h, nx_actor *allocating) {
   assert_int_equal(nx_actor_end(allocating), NXMEM_ERR_STALE_HANDLE);
   assert_int_equal(allocating->bound.id, 0);
@@ -390,10 +392,12 @@ static void test_allocated_beside_busy_end(void **state) {
   (void)state;
   hall h = set_hall();
   MUST(nxmem_bound_release(&h.bound, &error));
-  nx_actor allocating = {.binding = h.binding};
+  nx_actor allocating = {.binding = h.binding}, ending = {.binding = h.binding};
   nx_actor_start(&allocating, allocate_it, "allocate: let in");
-  REFUSED(nxmem_binding_end(h.binding, 0, &error), NXMEM_ERR_BUSY);
+  nx_actor_start(&ending, end_it, "binding: taken");
   assert_int_equal(nx_actor_end(&allocating), NXMEM_OK);
+  assert_int_equal(nx_actor_end(&ending), NXMEM_ERR_BUSY);
+  assert_int_equal(ending.error.found, 1);
   MUST(nxmem_bound_release(&allocating.bound, &error));
   strike_hall(&h);
   nx_play_strike(&play);
