@@ -115,6 +115,17 @@ def signatures():
     yield "own_nothing", signature(2, comment=b"")
 
 
+def build_id_of(length):
+    """The note says that it is this long, and its segment is long enough."""
+    image = bytearray(elf_seeds.Object().bytes())
+    at = image.index(struct.pack("<III4s", 4, 8, 3, b"GNU"))
+    struct.pack_into("<I", image, at + 4, length)
+    for head in range(64, 64 + 56 * struct.unpack_from("<H", image, 56)[0], 56):
+        if struct.unpack_from("<I", image, head)[0] == 4:
+            struct.pack_into("<QQ", image, head + 32, 16 + length, 16 + length)
+    return bytes(image)
+
+
 def seeds():
     for name, what in policies():
         yield f"policy_{name}", bytes([POLICY]) + (what if isinstance(what, str) else json.dumps(what, ensure_ascii=False)).encode()
@@ -130,6 +141,8 @@ def seeds():
             yield f"elf_{name}", bytes([ELF]) + text
     yield "elf_both_paths", bytes([ELF]) + elf_seeds.Object(strings=[(elf_seeds.DT["runpath"], "/run"), (elf_seeds.DT["rpath"], "/r")]).bytes()
     yield "elf_nothing", bytes([ELF])
+    for length in (64, 65, 200):
+        yield f"elf_build_id_of_{length}", bytes([ELF]) + build_id_of(length)
 
 
 def words():

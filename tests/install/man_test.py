@@ -85,14 +85,75 @@ def subcommand_names():
     return re.findall(r"^  ([a-z]+) FILE ", help_of(), re.MULTILINE)
 
 
-def command_options():
+def help_options(*words):
+    """Options of --help with their arguments: {"--json[=FILE]", "-j"}."""
+    found = set()
+    for line in help_of(*words).splitlines():
+        match = re.match(r"^  (?:(-\w)(?:, )?|    )(--\S+)?(?:\s|$)", line)
+        found |= set(filter(None, match.groups())) if match else set()
+    return found
+
+
+def page_options(text):
+    """The same of a section of the page: lines that begin with options, and nothing that is said about them."""
+    found = set()
+    for line in text.splitlines():
+        match = re.match(r"^ {7}(?:(-\w)(?:, |(?=\s|$)))?(--\S+)?(?:\s|$)", line)
+        found |= set(filter(None, match.groups())) if match else set()
+    return found
+
+
+SAID_ONCE = {"-?", "-V", "--help", "--usage", "--version"}
+
+
+def sections():
+    """Of each subcommand, as the page has it; and OPTIONS under the name of none."""
     page = shown(MAN / "man1/nxmem.1")
-    want(len(subcommand_names()) >= 4, f"{subcommand_names()}")
-    for name in subcommand_names():
-        section = re.search(rf"^   {name}\n(.*?)(?=^   \S|^[A-Z])", page, re.DOTALL | re.MULTILINE)
-        want(section, f"no section {name}")
-        for option in set(re.findall(r"^ .{0,5}(--[a-z-]+)", help_of(name), re.MULTILINE)) - {"--help", "--usage", "--version"}:
-            want(option in section.group(1), f"{name}: {option} is not in its section")
+    found = {"": re.search(r"^OPTIONS\n(.*?)^[A-Z]", page, re.DOTALL | re.MULTILINE).group(1)}
+    inside = re.search(r"^SUBCOMMANDS\n(.*?)^[A-Z]", page, re.DOTALL | re.MULTILINE).group(1)
+    parts = re.split(r"^   (\S+)$", inside, flags=re.MULTILINE)
+    return found | dict(zip(parts[1::2], parts[2::2]))
+
+
+def command_options():
+    """What --help lists is on the page, under its subcommand, and the page lists nothing else."""
+    there = sections()
+    want(sorted(there) == sorted(["", *subcommand_names()]) and len(there) >= 6, f"sections {sorted(there)}, subcommands {subcommand_names()}")
+    for name, text in there.items():
+        said, listed = help_options(*[name][: bool(name)]), page_options(text)
+        said, listed = (said - SAID_ONCE, listed - SAID_ONCE) if name else (said - {"-?"}, listed - {"-?"})
+        want(said == listed, f"nxmem {name}: --help alone {sorted(said - listed)}, the page alone {sorted(listed - said)}")
+        want(said or name == "", f"nxmem {name} has no option")
+
+
+def command_option_alarm():
+    """An option that is on one side alone is noticed."""
+    text = sections()["run"]
+    want("--policy=FILE" in help_options("run") and "--policy=FILE" in page_options(text), "no --policy=FILE")
+    want("--policy=FILE" not in page_options(text.replace("--policy=FILE", "--polizy=FILE")), "it is not looked at")
+
+
+def groff():
+    """As man itself formats them: no complaint."""
+    for page in pages():
+        code, words = answer(["sh", "-c", 'exec man --warnings -E UTF-8 -l -Tutf8 -Z "$0" >/dev/null', page], env={**os.environ, "MANROFFSEQ": "", "LC_ALL": "C.UTF-8"})
+        want(code == 0 and not words, f"{page.name}: {code} {words[:600]}")
+
+
+PUBLIC = ["nxmem.h", "nxmem_capabilities.h", "nxmem_manager.h", "nxmem_policy.h", "nxmem_registry.h", "nxmem_torch.h"]
+
+
+def documented():
+    """Each function of a public header has a comment right above it, or is one of a group that has: declarations without an empty line between them."""
+    count = 0
+    for header in PUBLIC:
+        text = (STAGE / "include" / header).read_text(encoding="utf-8")
+        text = re.sub(r"/\*.*?\*/", lambda found: "/**/" if found.group().count(" ") > 1 else "", text, flags=re.DOTALL)
+        for block in re.split(r"\n\s*\n", text):
+            names = re.findall(r"^NXMEM_PUBLIC[^(]*?\b(nxmem_\w+)\(", block, re.MULTILINE)
+            count += len(names)
+            want(not names or "/**/" in block.split("NXMEM_PUBLIC")[0], f"{header}: {names} without a word")
+    want(count > 90, f"{count} functions are too few")
 
 
 def command_sections():
@@ -108,5 +169,6 @@ sys.exit(main([
     ("every link leads to a page that names it", whole_links),
     ("every function that a library exports has a page", library_functions),
     ("every function of the core has a page", core_functions), ("no word of a header's comments is lost", header_text),
-    ("nxmem.1 has every subcommand and option of --help", command_options),
+    ("no complaint of man about any page", groff), ("every public function has words of its own or its group's", documented),
+    ("nxmem.1 has each subcommand and option of --help, and no other", command_options), ("and one that differs is noticed", command_option_alarm),
     ("nxmem.1 says how it ends, what it reads, and what it is told by", command_sections)]))
