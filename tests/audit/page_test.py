@@ -8,7 +8,7 @@ import struct
 import subprocess
 
 from common import audit, clean
-from harness import Setting, equal, main, nxmem, scratch, write
+from harness import Setting, equal, main, nxmem, plugin, scratch, write
 
 HOSTILE = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">&amp;'\"</td>"
 
@@ -126,6 +126,20 @@ def page_holds_text_alone():
     assert HOSTILE in shown
 
 
+def page_tells_all():
+    """What was learnt is on the page in words: no key with an underscore, no list without a word."""
+    path = os.path.join(Setting.scratch, "told.html")
+    document, _ = audit("--cycles", "0", "--html", path, plugin("minimal"), write("text", b"x"), scratch("gone"))
+    with open(path, encoding="utf-8") as file:
+        shown = "".join(parsed(file.read()).text)
+    for text in ("landlock-files, keeps away writing to, making and removing files, available", "text relocations no", "filters",
+                 "mechanism minimal, device host:0", "could-not-run: ", "no-plugin: "):
+        assert text in shown, text
+    for file in document["files"]:
+        assert file["file"] in shown and file.get("message", "") in shown, file
+    equal([word for word in ("keeps_away", "text_relocations", "versions_needed", "{", "[") if word in shown.split("nxmem audit", 2)[-1]], [])
+
+
 def chromium(path, *args):
     folder = scratch("chromium")
     command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
@@ -171,7 +185,7 @@ def page_not_written():
 
 def make_rows():
     return [("SARIF is valid", sarif_is_valid), ("SARIF of a hostile name", sarif_of_a_hostile_name),
-            ("the page holds text alone", page_holds_text_alone), ("the page in a browser", page_in_a_browser),
+            ("the page holds text alone", page_holds_text_alone), ("the page tells all", page_tells_all), ("the page in a browser", page_in_a_browser),
             ("the page has a picture", page_has_a_picture), ("a page that is not written", page_not_written)]
 
 

@@ -74,7 +74,8 @@ static void judge_plugin(subject *of, const nx_audit_facts *facts) {
   nx_set(of->row, "facts", learnt);
   judge_running(of);
   if (nx_audit_image_changed(of->path, &of->image))
-    nx_audit_add(&of->findings, NX_AUDIT_CHANGED, "it holds other bytes than those that were judged");
+    nx_audit_add(&of->findings, NX_AUDIT_CHANGED,
+                 "it was replaced, written to, renamed or given other marks while it was judged");
 }
 
 static int judge_image(subject *of) {

@@ -6,6 +6,7 @@
 #include "audit/dynamic.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -127,6 +128,21 @@ static const char *message_of(const json_t *row) {
   return *message ? message : "see 'nxmem run'";
 }
 
+/* A step that says no more than its figures: those that are not zero. */
+static void add_figures(json_t *row, nx_audit_rule_key rule, nx_audit_findings *findings) {
+  char line[LONG_WORDS] = "";
+  const char *key;
+  json_t *value;
+  json_object_foreach(row, key, value) {
+    const size_t used = strlen(line);
+    if (json_is_integer(value) && json_integer_value(value) != 0)
+      snprintf(line + used, sizeof line - used, "%s%.64s %" JSON_INTEGER_FORMAT, used ? ", " : "", key,
+               json_integer_value(value));
+  }
+  const char *step = text_of(row, "name");
+  nx_audit_add(findings, rule, "%.*s: %s", cut(step, SHORT_WORDS), step, *line ? line : "see 'nxmem run'");
+}
+
 /* A mechanism of a device that refuses to be opened for want of it, as the contract has it. */
 static int is_absent(const json_t *row) {
   return is_text(row, "name", "allocator") && is_text(row, "verdict", "refused") &&
@@ -134,7 +150,12 @@ static int is_absent(const json_t *row) {
          is_text(json_object_get(row, "error"), "plugin_status", "UNSUPPORTED_CAPABILITY");
 }
 
-static void judge_step(const json_t *row, nx_audit_findings *findings) {
+static int has_message(const json_t *row) {
+  const json_t *error = json_object_get(row, "error");
+  return *text_of(error ? error : row, "message") != '\0';
+}
+
+static void judge_step(json_t *row, nx_audit_findings *findings) {
   int refused = is_text(row, "verdict", "refused"), warned = is_text(row, "verdict", "warning");
   if (is_text(row, "name", "negotiated") && json_integer_value(json_object_get(row, "mechanisms")) == 0) {
     nx_audit_add(findings, NX_AUDIT_NO_MECHANISM, "it published none");
@@ -144,6 +165,10 @@ static void judge_step(const json_t *row, nx_audit_findings *findings) {
   const char *mechanism = text_of(row, "mechanism");
   const char *step = text_of(row, "name"), *message = message_of(row);
   nx_audit_rule_key rule = refused ? NX_AUDIT_REFUSED : NX_AUDIT_WARNED;
+  if (!has_message(row)) {
+    add_figures(row, rule, findings);
+    return;
+  }
   if (is_absent(row)) rule = NX_AUDIT_NO_MECHANISM;
   nx_audit_add(findings, rule, "%.*s%s%.*s: %.*s", cut(step, SHORT_WORDS), step, *mechanism ? " of " : "",
                cut(mechanism, SHORT_WORDS), mechanism, cut(message, LONG_WORDS), message);

@@ -72,7 +72,9 @@ int nx_audit_image_changed(const char *path, const nx_audit_image *image) {
   nx_problem ignored;
   if (nx_audit_image_read(path, &now, &ignored) != NX_AUDIT_READ) return 1;
   int changed = now.size != image->size || memcmp(now.bytes, image->bytes, now.size) != 0 ||
-                now.status.st_dev != image->status.st_dev || now.status.st_ino != image->status.st_ino;
+                now.status.st_dev != image->status.st_dev || now.status.st_ino != image->status.st_ino ||
+                now.status.st_ctim.tv_sec != image->status.st_ctim.tv_sec ||
+                now.status.st_ctim.tv_nsec != image->status.st_ctim.tv_nsec;
   nx_audit_image_free(&now);
   return changed;
 }

@@ -26,7 +26,7 @@ typedef enum nx_audit_reading {
 nx_audit_reading nx_audit_image_read(const char *path, nx_audit_image *out, nx_problem *why);
 void nx_audit_image_free(nx_audit_image *image);
 
-/* 1 where the path now holds other bytes, another file or nothing. */
+/* 1 where the path now holds other bytes, another file or nothing, or the file was written to, renamed or marked meanwhile. */
 int nx_audit_image_changed(const char *path, const nx_audit_image *image);
 
 #endif /* NXMEM_AUDIT_IMAGE_H */

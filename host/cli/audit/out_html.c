@@ -13,15 +13,18 @@
 
 static const char STYLE[] =
     ":root{color-scheme:light dark;--line:#8884;--error:#c62828;--warning:#b26a00;--note:#5f6b7a;--ok:#2e7d32}"
+    "@media(prefers-color-scheme:dark){:root{--error:#ff8a80;--warning:#ffb74d;--note:#a9b4c0;--ok:#81c784}}"
     "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;padding:0 1rem;max-width:75rem}"
-    "h1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2rem;overflow-wrap:anywhere}h3{font-size:1rem}"
+    "h1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2rem;overflow-wrap:anywhere}p{overflow-wrap:anywhere}"
     "table{border-collapse:collapse;width:100%}"
-    "th,td{text-align:left;vertical-align:top;padding:.35rem .6rem;border-bottom:1px solid var(--line)}"
-    "td:last-child{overflow-wrap:anywhere}td:nth-child(2):not(:last-child){white-space:nowrap}code{font:13px "
-    "ui-monospace,monospace}"
-    ".level{font-weight:600;white-space:nowrap}.error{color:var(--error)}.warning,.findings{color:var(--warning)}"
+    "th,td{text-align:left;vertical-align:baseline;padding:.35rem .6rem;border-bottom:1px solid var(--line)}"
+    "td{overflow-wrap:anywhere}tbody th{width:7rem}code{font:13px ui-monospace,monospace}"
+    ".level,.rule{white-space:nowrap}.level{font-weight:600;width:5rem}.rule{width:5rem}.found{width:38%}"
+    ".error{color:var(--error)}.warning,.findings{color:var(--warning)}"
     ".note,.no-plugin{color:var(--note)}.ok{color:var(--ok)}.could-not-run{color:var(--error)}"
-    "details{margin:.3rem 0}summary{cursor:pointer}details p{margin:.3rem 0;color:var(--note)}";
+    "section>details{margin:.6rem 0}summary{cursor:pointer}details p{margin:.3rem 0;color:var(--note)}"
+    "@media(max-width:40rem){thead{display:none}tr{display:block;border-bottom:1px solid var(--line);padding:.3rem 0}"
+    "th,td,.level,.rule,.found,tbody th{display:block;width:auto;border:0;padding:.1rem 0}}";
 
 /* ---- Text -------------------------------------------------------------------------------------------------------- */
 
@@ -62,9 +65,9 @@ static void put_finding(FILE *out, const json_t *row) {
   snprintf(level, sizeof level, "level %s", nx_audit_text(row, "level"));
   fputs("<tr>", out);
   put_cell(out, level, nx_audit_text(row, "level"));
-  fputs("<td><code>", out);
+  fputs("<td class=\"rule\"><code>", out);
   put(out, nx_audit_text(row, "rule"));
-  fputs("</code></td><td><details><summary>", out);
+  fputs("</code></td><td class=\"found\"><details><summary>", out);
   put(out, nx_audit_text(row, "statement"));
   fputs("</summary><p>", out);
   put(out, rule ? rule->explanation : "");
@@ -86,24 +89,36 @@ static void put_findings(FILE *out, const json_t *findings) {
 
 static void put_value(FILE *out, const json_t *value);
 
-/* Behind one another: lists of objects and of words look alike. */
-static void put_items(FILE *out, const json_t *array) {
+/* Below one another; inside a line, behind one another. */
+static void put_items(FILE *out, const json_t *array, const char *separator) {
   json_t *item;
   size_t i;
+  if (!json_array_size(array)) fputs("none", out);
   json_array_foreach(array, i, item) {
-    if (i) fputs("<br>", out);
+    if (i) fputs(separator, out);
     put_value(out, item);
   }
 }
 
+/* Keys are our own words; "keeps_away" reads "keeps away". */
+static void put_key(FILE *out, const char *key) {
+  for (; *key; key++) fputc(*key == '_' ? ' ' : *key, out);
+}
+
+/* A name needs no key. */
 static void put_members(FILE *out, json_t *object) {
   const char *key, *separator = "";
   json_t *value;
   json_object_foreach(object, key, value) {
     fputs(separator, out);
-    put(out, key);
-    fputs(" ", out);
-    put_value(out, value);
+    if (strcmp(key, "name") != 0) {
+      put_key(out, key);
+      fputs(" ", out);
+    }
+    if (json_is_array(value))
+      put_items(out, value, " ");
+    else
+      put_value(out, value);
     separator = ", ";
   }
 }
@@ -113,7 +128,7 @@ static void put_value(FILE *out, const json_t *value) {
   if (json_is_integer(value)) put_number(out, value);
   if (json_is_boolean(value)) fputs(json_is_true(value) ? "yes" : "no", out);
   if (json_is_null(value)) fputs("none", out);
-  if (json_is_array(value)) put_items(out, value);
+  if (json_is_array(value)) put_items(out, value, "<br>");
   if (json_is_object(value)) put_members(out, (json_t *)value);
 }
 
@@ -124,7 +139,7 @@ static void put_facts(FILE *out, const char *title, json_t *facts) {
   fprintf(out, "<details><summary>%s</summary><table><tbody>\n", title);
   json_object_foreach(facts, key, value) {
     fputs("<tr><th>", out);
-    for (const char *at = key; *at; at++) fputc(*at == '_' ? ' ' : *at, out);
+    put_key(out, key);
     fputs("</th><td><code>", out);
     put_value(out, value);
     fputs("</code></td></tr>\n", out);
@@ -169,7 +184,7 @@ static void put_changes(FILE *out, const json_t *document) {
   json_array_foreach(changes, i, row) {
     fputs("<tr>", out);
     put_cell(out, "level", nx_audit_text(row, "change"));
-    put_cell(out, "", nx_audit_text(row, "kind"));
+    put_cell(out, "rule", nx_audit_text(row, "kind"));
     put_cell(out, "", nx_audit_text(row, "what"));
     fputs("</tr>\n", out);
   }
