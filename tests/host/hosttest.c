@@ -64,10 +64,11 @@ static const char *own_folder(void) {
 }
 
 const char *nx_fresh_path(const char *suffix) {
-  static char paths[1024][128];
+  enum { KEPT = 1024 };
+  static char paths[KEPT][128];
   static size_t used;
-  if (used == sizeof paths / sizeof paths[0]) abort();
-  char *path = paths[used];
+  char *path = paths[used % KEPT];
+  if (used >= KEPT) (void)remove(path); /* so many later nobody has that one any more */
   snprintf(path, sizeof paths[0], "%s/%zu-%s", own_folder(), used, suffix);
   used++;
   return path;

@@ -346,7 +346,7 @@ static void test_reuse(void **state) {
   nx_play_strike(&play);
 }
 
-int main(void) {
+int main(int count, char **arguments) {
   nx_suite suite = {0};
   nx_suite_add(&suite, "select: a healthy predecessor is restored", test_healthy_predecessor, NULL);
   nx_suite_rows(&suite, ROWS(dead_rows), test_dead_predecessor);
@@ -369,5 +369,5 @@ int main(void) {
     nx_suite_add(&suite, nx_name("%s: bound behind it", what), test_bind_behind_end, ends[i]);
     nx_suite_add(&suite, nx_name("%s: registered and ended", what), test_register_ended, ends[i]);
   }
-  return nx_suite_run(&suite, "registry races");
+  return nx_suite_main(&suite, "registry races", count, arguments);
 }

@@ -403,7 +403,7 @@ static void test_allocated_beside_busy_end(void **state) {
   nx_play_strike(&play);
 }
 
-int main(void) {
+int main(int count, char **arguments) {
   nx_suite suite = {0};
   static void (*const releases[])(nx_actor *) = {release_it, prepare_it};
   nx_suite_add(&suite, "release: two at once", test_two_releases, &releases[0]);
@@ -430,5 +430,5 @@ int main(void) {
   nx_suite_add(&suite, "drop: while it is looked through", test_allocated_inside_drop, NULL);
   nx_suite_add(&suite, "retired: when an allocation was let in", test_allocated_beside_retirement, NULL);
   nx_suite_add(&suite, "ended in vain: when an allocation was let in", test_allocated_beside_busy_end, NULL);
-  return nx_suite_run(&suite, "registry release races");
+  return nx_suite_main(&suite, "registry release races", count, arguments);
 }

@@ -61,6 +61,28 @@ void nx_actor_go(nx_actor *a, const char *until) {
   wait_for(a);
 }
 
+static int usage(const char *program) {
+  fprintf(stderr, "usage: %s [--repeat N]\n", program);
+  return 2;
+}
+
+int nx_suite_main(nx_suite *suite, const char *group, int count, char **arguments) {
+  long runs = 1;
+  if (count == 3 && strcmp(arguments[1], "--repeat") == 0) {
+    char *end = NULL;
+    runs = strtol(arguments[2], &end, 10);
+    if (runs < 1 || *end != '\0') return usage(arguments[0]);
+  } else if (count != 1) {
+    return usage(arguments[0]);
+  }
+  int failed = 0;
+  for (long n = 1; n < runs && failed == 0; n++) {
+    failed = _cmocka_run_group_tests(group, suite->cases, suite->count, NULL, NULL);
+    fflush(stdout);
+  }
+  return failed != 0 ? failed : nx_suite_run(suite, group);
+}
+
 nxmem_result nx_actor_end(nx_actor *a) {
   a->until = NULL;
   sem_post(&a->go);

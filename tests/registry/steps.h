@@ -11,6 +11,7 @@
 #include <semaphore.h>
 
 #include "nxmem_registry.h"
+#include "support.h"
 
 typedef struct nx_actor {
   void (*act)(struct nx_actor *actor);
@@ -44,5 +45,11 @@ int nx_watched(void);
 
 /* Stop the calling actor where the plugin is, if it is to stop at that name. */
 void nx_step(const char *name);
+
+/*
+ * The suite once, or with `--repeat N` N times in one process, up to the first run in which a case fails. Each run prints its cases; what is returned is the number of
+ * cases that failed, or 2 for a wrong usage.
+ */
+int nx_suite_main(nx_suite *suite, const char *group, int count, char **arguments);
 
 #endif /* TESTS_REGISTRY_STEPS_H */

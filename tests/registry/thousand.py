@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Each named race of the registry, again and again, with the least claim on the processor: whatever else runs here cuts in between.
+"""Each named race of the registry, a thousand times in a row, each program's runs in one process.
 
-    python3 tests/registry/thousand.py [--build FOLDER] [--runs N] [--only RACE] [--json FILE] [--list]
+    tests/registry/thousand.py [--build FOLDER] [--runs N] [--only RACE] [--json FILE] [--list | --reverted]
 
 A race is a set of cases of the stepped test programs; RACES below says which, and which removals in tests/defences/registry.toml turn them red
-(tests/defences/run.py --only NAME shows it). A case that is not there, or a removal that is not, is a failure.
-Last line: `races: K/N passed R of R runs`. Exit codes: 0 all passed, 1 a run that failed, 2 usage, 3 could not run.
+(--reverted takes each away, with tests/defences/run.py, and shows the first case of a race that fails then). A case or a removal that is not there is a failure.
+A program ends with the first run in which a case fails. Progress on standard error.
+Last line: `races: K/N passed R of R runs`, or `races: K/N turn red, R removals`. Exit codes: 0 all did, 1 one that did not, 2 usage, 3 could not run.
 """
 import argparse
 import json
@@ -13,11 +14,13 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
 import tomllib
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
+CASE = re.compile(r"(ok|not ok) \d+ - (.*)")
 PROGRAMS = ("test_registry_races", "test_registry_release_races")
 
 # race: how its cases begin, and the removals that each turn one of them red.
@@ -33,6 +36,8 @@ RACES = {
     "loss against select": (["lose: "], ["lose: the selection is dropped", "lose: lifecycle before selection"]),
     "two racing releases": (["release: ", "execute: two at once"], ["prepare: the record is claimed", "prepare: a claimed record is unknown", "execute: once"]),
     "loss against a queued release": (["loss: a queued release", "loss: executed "], ["execute: through the gate", "execute: the lifecycle behind the gate"]),
+    "drop against an allocation": (["drop: "], ["allocate: dropped while it was made", "drop: the last use ends it", "drop: not while it is used"]),
+    "loss against an allocation": (["loss: before an allocation", "loss: when an allocation"], ["allocate: lost while it was made"]),
     "two refusing queues": (["queue: "], ["queue: the refusal is the call's"]),
 }
 
@@ -41,39 +46,44 @@ class CannotRun(Exception):
     pass
 
 
-def yield_to_all():
-    os.nice(15)
-    os.setsid()  # a scheduling group of its own
-    try:
-        with open("/proc/self/autogroup", "w", encoding="ascii") as file:
-            file.write("15")
-    except OSError:
-        pass  # a kernel without such groups: nice is all there is
+class Progress:
+    """On a terminal one line that is written over; else a line every half minute."""
+
+    def __init__(self, runs):
+        self.runs, self.start, self.shown = runs, time.monotonic(), 0.0
+
+    def show(self, program, run, failed, last=False):
+        now, terminal = time.monotonic(), sys.stderr.isatty()
+        if not last and now - self.shown < (0.5 if terminal else 30):
+            return
+        self.shown = now
+        end = "\n" if last or not terminal else "\r"
+        print(f"{program}: {run}/{self.runs} runs, {failed} cases failed, {now - self.start:.0f} s", end=end, file=sys.stderr, flush=True)
 
 
-def run(path, limit):
-    """What each case of a program answered, by name."""
+def add_up_one(path, runs, passed, progress):
+    """All runs in one process; it ends with the first in which a case fails. How often each case passed is added."""
     env = dict(os.environ, CMOCKA_MESSAGE_OUTPUT="TAP")
-    done = subprocess.run([path], env=env, capture_output=True, text=True, timeout=limit, check=False, preexec_fn=yield_to_all)
-    cases = {m[2]: m[1] == "ok" for m in re.finditer(r"^(ok|not ok) \d+ - (.*)$", done.stdout, re.M)}
-    if not cases:
-        raise CannotRun(f"{path} printed no case: {done.stderr[-300:]}")
-    return cases
+    run, failed, program = 0, 0, os.path.basename(path)
+    with tempfile.TemporaryFile("w+") as said, subprocess.Popen([path, "--repeat", str(runs)], env=env, stdout=subprocess.PIPE, stderr=said, text=True) as child:
+        for line in child.stdout:
+            match = CASE.match(line)
+            run += line.startswith("1..")
+            if match:
+                passed[match[2]] = passed.get(match[2], 0) + (match[1] == "ok")
+                failed += match[1] != "ok"
+            progress.show(program, run, failed)
+        child.wait()
+        said.seek(0)
+        if run == 0 or (child.returncode != 0 and failed == 0):
+            raise CannotRun(f"{path} ended with {child.returncode} in run {run}: {said.read()[-300:]}")
+    progress.show(program, run, failed, last=True)
 
 
 def add_up(build, runs):
-    passed, seen = {}, set()
-    start = shown = time.monotonic()
-    for n in range(runs):
-        for program in PROGRAMS:
-            for case, good in run(os.path.join(build, "bin", program), 600).items():
-                passed[case] = passed.get(case, 0) + good
-                seen.add(case)
-        now = time.monotonic()
-        if sys.stderr.isatty() or now - shown > 30:
-            shown = now
-            bad = sum(passed[c] != n + 1 for c in seen)
-            print(f"{n + 1}/{runs} runs, {bad} cases failed, {now - start:.0f} s", end="\r" if sys.stderr.isatty() else "\n", file=sys.stderr)
+    passed, progress = {}, Progress(runs)
+    for program in PROGRAMS:
+        add_up_one(os.path.join(build, "bin", program), runs, passed, progress)
     return passed
 
 
@@ -88,36 +98,76 @@ def judge(names, passed, runs, removals):
     return rows
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default=os.path.join(ROOT, "build", "dev"), metavar="FOLDER")
-    parser.add_argument("--runs", type=int, default=1000, metavar="N")
-    parser.add_argument("--only", action="append", default=[], choices=list(RACES), metavar="RACE")
-    parser.add_argument("--list", action="store_true", help="show the races and end")
-    parser.add_argument("--json", metavar="FILE")
-    args = parser.parse_args()
-    if args.list:
-        print("\n".join(RACES))
-        return 0
-    if args.runs < 1:
-        parser.error("--runs: needed 1 or more")
+def revert(names):
+    """Take each behaviour away that one of the races guards: which case fails then, by removal."""
+    tool = os.path.join(ROOT, "tests", "defences", "run.py")
+    wanted = sorted({removal for name in names for removal in RACES[name][1]})
+    only = [part for removal in wanted for part in ("--only", removal)]
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.path.join(folder, "matrix.json")
+        done = subprocess.run([sys.executable, tool, "--json", out, *only], stdout=sys.stderr, check=False)
+        if done.returncode not in (0, 1):
+            raise CannotRun(f"{tool} ended with {done.returncode}")
+        with open(out, encoding="utf-8") as file:
+            matrix = json.load(file)["defences"]
+    tests = [program.removeprefix("test_") for program in PROGRAMS]
+    return {d["name"]: next((d["red"][t] for t in tests if t in d["red"]), None) for d in matrix}
+
+
+def show_reverted(names):
+    red = revert(names)
+    rows = [{"race": name, "removals": {removal: red.get(removal) for removal in RACES[name][1]}} for name in names]
+    for row in rows:
+        good = all(row["removals"].values())
+        print(f"{'ok ' if good else 'BAD'} {row['race']}")
+        for removal, case in row["removals"].items():
+            print(f"      without \"{removal}\": {case or 'NO RACE FAILS'}")
+    return rows, sum(all(row["removals"].values()) for row in rows), len(red)
+
+
+def show_passed(names, build, runs):
     with open(os.path.join(ROOT, "tests", "defences", "registry.toml"), "rb") as file:
         removals = {d["name"] for d in tomllib.load(file)["defence"]}
-    names = args.only or list(RACES)
-    try:
-        rows = judge(names, add_up(args.build, args.runs), args.runs, removals)
-    except (CannotRun, OSError, subprocess.TimeoutExpired) as why:
-        print(f"races: could not run: {why}", file=sys.stderr)
-        return 3
-    good = 0
+    rows = judge(names, add_up(build, runs), runs, removals)
     for row in rows:
         bad = row["failed"] + row["lacking"]
-        good += not bad
         print(f"{'ok ' if not bad else 'BAD'} {row['race']}: {len(row['cases'])} cases" + (f"; {', '.join(bad)}" if bad else ""))
+    return rows, sum(not row["failed"] + row["lacking"] for row in rows)
+
+
+def parse():
+    parser = argparse.ArgumentParser(prog="thousand.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default=os.path.join(ROOT, "build", "dev"), metavar="FOLDER", help="where the test programs are built (build/dev)")
+    parser.add_argument("--runs", type=int, default=1000, metavar="N", help="in a row (1000)")
+    parser.add_argument("--only", action="append", default=[], choices=list(RACES), metavar="RACE", help="only this race (may be given again)")
+    parser.add_argument("--list", action="store_true", help="show the races and end")
+    parser.add_argument("--reverted", action="store_true", help="take what the races guard away, one at a time, instead")
+    parser.add_argument("--json", metavar="FILE", help="write the result there as well")
+    args = parser.parse_args()
+    if args.runs < 1:
+        parser.error("--runs: needed 1 or more")
+    return args
+
+
+def main():
+    args = parse()
+    names = args.only or list(RACES)
+    if args.list:
+        print("\n".join(names))
+        return 0
+    try:
+        if args.reverted:
+            rows, good, removals = show_reverted(names)
+        else:
+            rows, good = show_passed(names, args.build, args.runs)
+    except (CannotRun, OSError) as why:
+        print(f"races: could not run: {why}", file=sys.stderr)
+        return 3
     if args.json:
         with open(args.json, "w", encoding="utf-8") as file:
-            json.dump({"runs": args.runs, "races": rows}, file, indent=1)
-    print(f"races: {good}/{len(rows)} passed {args.runs} of {args.runs} runs")
+            json.dump({"runs": None if args.reverted else args.runs, "races": rows}, file, indent=1)
+            file.write("\n")
+    print(f"races: {good}/{len(rows)} turn red, {removals} removals" if args.reverted else f"races: {good}/{len(rows)} passed {args.runs} of {args.runs} runs")
     return 0 if good == len(rows) else 1
 
 
