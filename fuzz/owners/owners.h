@@ -116,7 +116,8 @@ typedef struct own_charge {
   uint64_t handle, mechanism_id, context_id; /* handle: of its transaction */
   uint64_t published;                        /* what may be waited for, once it is */
   uint8_t manager, authority, binding, block;
-  uint64_t named; /* the binding, by its handle */
+  uint64_t named, books, under; /* binding, manager and authority, by their handles */
+  int gone;                     /* where it is to be reserved: holders may have ended that */
   uint64_t bytes, align;
   nxmem_axes held, answered;
 } own_charge;

@@ -51,6 +51,11 @@ static nxmem_result refuse_early(const attempt *t, int at_once) {
   return m->there == OWN_LIVE && m->accounts[t->authority].here ? NXMEM_OK : NXMEM_ERR_STALE_HANDLE;
 }
 
+static void open_account(const own_charge *c) {
+  for (uint32_t i = 0; i < OWN_MECHANISMS; i++)
+    if (own.mechanisms[i].handle.id == c->mechanism_id) own.managers[c->manager].opened[i] = c->mechanism_id;
+}
+
 static int prepare(const life_record *op, attempt *t, int at_once) {
   t->charge = free_charge(op->b);
   t->block = own_free_block(op->b);
@@ -60,7 +65,6 @@ static int prepare(const life_record *op, attempt *t, int at_once) {
   fill(op, t);
   t->refused = refuse_early(t, at_once);
   const uint8_t mechanism = own.bindings[t->binding].mechanism;
-  if (t->refused == NXMEM_OK) own.managers[t->manager].opened[mechanism] = own.mechanisms[mechanism].handle.id;
   own.charges[t->charge] = (own_charge){.busy = 1,
                                         .manager = t->manager,
                                         .authority = t->authority,
@@ -69,9 +73,12 @@ static int prepare(const life_record *op, attempt *t, int at_once) {
                                         .mechanism_id = own.mechanisms[mechanism].handle.id,
                                         .context_id = own.contexts[own.mechanisms[mechanism].context].handle,
                                         .named = t->request.binding.id,
+                                        .books = own.managers[t->manager].handle.id,
+                                        .under = t->request.authority.id,
                                         .bytes = t->request.bytes,
                                         .align = t->request.align,
                                         .held = t->request.reserve};
+  if (t->refused == NXMEM_OK) open_account(&own.charges[t->charge]);
   return 1;
 }
 
@@ -86,10 +93,19 @@ void own_asked_by(own_call *call, uint8_t *manager, uint8_t *authority, nxmem_ax
   if (call->mapping != 0) *ask = (nxmem_axes){0, 0, call->mapping};
 }
 
+static int has_gone(const own_charge *c) {
+  const own_manager *m = &own.managers[c->manager];
+  if (m->there != OWN_LIVE || m->handle.id != c->books || !m->accounts[c->authority].here) return 1;
+  return own.authorities[c->authority].handle != c->under;
+}
+
 /* Holders, where they were asked, may have changed all of it. */
 static nxmem_verdict reserved(uint8_t charge) {
   own_charge *c = &own.charges[charge];
   const nxmem_verdict v = own_after_asking(c->manager, c->authority, &c->held);
+  c->gone = has_gone(c);
+  if (c->gone) return v;
+  open_account(c);
   if (v.reason == NXMEM_REASON_NONE) c->stage = OWN_RESERVED;
   if (v.reason != NXMEM_REASON_NONE) own.managers[c->manager].refusals++;
   return v;
@@ -106,6 +122,7 @@ void own_slot_allocate(life_frame *f, own_call *call) {
   own_charge *c = &own.charges[call->charge];
   call->pending = 0;
   const nxmem_verdict v = reserved(call->charge);
+  own_expect(!c->gone, "transaction: granted by books that are gone");
   own_expect(v.reason == NXMEM_REASON_NONE || own.overflown, "transaction: granted beyond a limit");
   int inside;
   own_expect(may_make(c, &inside) == NXMEM_OK, "transaction: allocated through what has ended");
@@ -161,6 +178,7 @@ static nxmem_result not_begun(const attempt *t, const nxmem_error *error) {
   own_charge *c = &own.charges[t->charge];
   const nxmem_verdict v = reserved(t->charge);
   c->stage = OWN_UNCHARGED;
+  if (c->gone) return NXMEM_ERR_STALE_HANDLE;
   if (v.reason != NXMEM_REASON_NONE) {
     own_same_verdict(error, &v);
     return NXMEM_ERR_OVER_LIMIT;
@@ -243,6 +261,7 @@ void own_op_reserve(const life_record *op) {
   if (expected == NXMEM_OK) {
     const nxmem_verdict v = reserved(t.charge);
     expected = v.reason == NXMEM_REASON_NONE ? NXMEM_OK : NXMEM_ERR_OVER_LIMIT;
+    if (c->gone) expected = NXMEM_ERR_STALE_HANDLE;
     if (found == NXMEM_ERR_OVER_LIMIT) own_same_verdict(&error, &v);
   }
   own_pop();
