@@ -7,14 +7,20 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
+#include <sched.h>
 #include <seccomp.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -165,8 +171,183 @@ static const row ROWS_OF_KERNELS[] = {{"this kernel", NULL, as_it_is},
                                       {"a kernel without seccomp", without_seccomp, landlock_alone},
                                       {"a caller with fewer descriptors", with_fewer_descriptors, fewer_stay_fewer}};
 
+/* ---- One attempt each -------------------------------------------------------------------------------------------- */
+
+/* 0: it succeeded, or what was expected to be forbidden is not; errno else. `of`: a file of ours, and its name. */
+typedef struct target {
+  int fd;
+  char path[64];
+} target;
+
+typedef struct attempt {
+  const char *name;
+  nx_audit_fence fence;
+  int (*make)(const target *of);
+  int expected; /* errno */
+} attempt;
+
+static int makes_socket(const target *of) { return (void)of, answer_of(socket(AF_INET6, SOCK_DGRAM, 0)); }
+
+static const struct sockaddr_un NOBODY = {.sun_family = AF_UNIX, .sun_path = "/nowhere/at/all"};
+
+static int sends_to(const target *of) {
+  int pair[2];
+  (void)of;
+  if (socketpair(AF_UNIX, SOCK_DGRAM, 0, pair)) return 0;
+  return answer_of(sendto(pair[0], "x", 1, 0, (const struct sockaddr *)&NOBODY, sizeof NOBODY));
+}
+
+static int sends_message(const target *of) {
+  struct sockaddr_un to = NOBODY;
+  struct msghdr message = {.msg_name = &to, .msg_namelen = sizeof to};
+  int pair[2];
+  (void)of;
+  return socketpair(AF_UNIX, SOCK_DGRAM, 0, pair) ? 0 : answer_of(sendmsg(pair[0], &message, 0));
+}
+
+static int connects(const target *of) {
+  int pair[2];
+  (void)of;
+  if (socketpair(AF_UNIX, SOCK_DGRAM, 0, pair)) return 0;
+  return answer_of(connect(pair[0], (const struct sockaddr *)&NOBODY, sizeof NOBODY));
+}
+
+static int writes(const target *of) { return answer_of(open(of->path, O_WRONLY)); }
+static int empties(const target *of) { return answer_of(open(of->path, O_RDONLY | O_TRUNC)); }
+static int empties_by_name(const target *of) { return answer_of(truncate(of->path, 0)); }
+static int removes(const target *of) { return answer_of(unlink(of->path)); }
+static const char FOLDER[] = "/tmp/nxmem-confine-folder";
+static int makes_folder(const target *of) { return (void)of, answer_of(mkdir(FOLDER, 0700)); }
+static int sets_mode(const target *of) { return answer_of(chmod(of->path, 0600)); }
+static int sets_mode_of_open(const target *of) { return answer_of(fchmod(of->fd, 0600)); }
+static int sets_owner(const target *of) { return answer_of(chown(of->path, geteuid(), getegid())); }
+static int sets_times(const target *of) { return answer_of(utimensat(AT_FDCWD, of->path, NULL, 0)); }
+static int shares(const target *of) { return (void)of, answer_of(shmget(IPC_PRIVATE, 4096, 0600)); }
+static int leaves_session(const target *of) { return (void)of, answer_of(setsid()); }
+static int leaves_group(const target *of) { return (void)of, answer_of(setpgid(0, 0)); }
+static int runs_program(const target *of) {
+  char *const words[] = {(char *)(uintptr_t)of->path, NULL};
+  return answer_of(execve("/nowhere/at/all", words, words));
+}
+static int limits_parent(const target *of) {
+  struct rlimit now;
+  return (void)of, answer_of(prlimit(getppid(), RLIMIT_CPU, NULL, &now));
+}
+static int schedules(const target *of) {
+  const struct sched_param quiet = {0};
+  return (void)of, answer_of(sched_setscheduler(0, SCHED_BATCH, &quiet));
+}
+
+/* No terminal is needed to be told that it is forbidden; the kernel looks at the low half alone. */
+static int types(const target *of) {
+  return answer_of(syscall(SYS_ioctl, of->fd, 0xFFFFFFFF00000000ul | TIOCSTI, "x"));
+}
+
+static int commands_device(const target *of) {
+  int number, fd = open("/dev/ptmx", O_RDONLY | O_NOCTTY);
+  (void)of;
+  return fd < 0 ? EACCES : answer_of(ioctl(fd, TIOCGPTN, &number));
+}
+
+static int takes_memory(const target *of) {
+  (void)of;
+  return mmap(NULL, 9ul << 30, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) == MAP_FAILED
+             ? errno
+             : 0;
+}
+
+static int has_rights(const target *of) {
+  struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+  struct __user_cap_data_struct has[2] = {{0}};
+  (void)of;
+  if (syscall(SYS_capget, &head, has)) return 0;
+  return has[1].permitted || (has[0].permitted & ~(1u << CAP_DAC_READ_SEARCH)) ? 0 : EPERM;
+}
+
+static int has_new_privileges(const target *of) {
+  return (void)of, prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 ? EPERM : 0;
+}
+
+static int is_spared_by_the_kernel(const target *of) {
+  char score[16] = "";
+  int fd = open("/proc/self/oom_score_adj", O_RDONLY);
+  (void)of;
+  return fd >= 0 && read(fd, score, sizeof score - 1) > 0 && atoi(score) == 1000 ? EPERM : 0;
+}
+
+static int keeps_processor(const target *of) {
+  struct rlimit limit;
+  (void)of;
+  return getrlimit(RLIMIT_CPU, &limit) || limit.rlim_max > 60 ? 0 : EPERM;
+}
+
+static int dumps_core(const target *of) {
+  struct rlimit limit;
+  (void)of;
+  return getrlimit(RLIMIT_CORE, &limit) || limit.rlim_max > 0 ? 0 : EPERM;
+}
+
+static const attempt ATTEMPTS[] = {{"a socket", NX_FENCE_SECCOMP, makes_socket, EPERM},
+                                   {"a datagram to an address", NX_FENCE_SECCOMP, sends_to, EPERM},
+                                   {"a message to an address", NX_FENCE_SECCOMP, sends_message, EPERM},
+                                   {"a connection", NX_FENCE_SECCOMP, connects, EPERM},
+                                   {"writing to a file", NX_FENCE_FILES, writes, EACCES},
+                                   {"removing a file", NX_FENCE_FILES, removes, EACCES},
+                                   {"making a folder", NX_FENCE_FILES, makes_folder, EACCES},
+                                   {"emptying a file", NX_FENCE_TRUNCATE, empties, EACCES},
+                                   {"emptying a file by its name", NX_FENCE_SECCOMP, empties_by_name, EPERM},
+                                   {"the mode of a file", NX_FENCE_SECCOMP, sets_mode, EPERM},
+                                   {"the mode of an open file", NX_FENCE_SECCOMP, sets_mode_of_open, EPERM},
+                                   {"the owner of a file", NX_FENCE_SECCOMP, sets_owner, EPERM},
+                                   {"the times of a file", NX_FENCE_SECCOMP, sets_times, EPERM},
+                                   {"shared memory that stays", NX_FENCE_SECCOMP, shares, EPERM},
+                                   {"leaving the session", NX_FENCE_SECCOMP, leaves_session, EPERM},
+                                   {"leaving the group", NX_FENCE_SECCOMP, leaves_group, EPERM},
+                                   {"another program", NX_FENCE_SECCOMP, runs_program, EPERM},
+                                   {"limits of the parent", NX_FENCE_SECCOMP, limits_parent, EPERM},
+                                   {"scheduling", NX_FENCE_SECCOMP, schedules, EPERM},
+                                   {"typing into a terminal", NX_FENCE_SECCOMP, types, EPERM},
+                                   {"commands to a device", NX_FENCE_DEVICES, commands_device, EACCES},
+                                   {"memory without end", NX_FENCE_MEMORY, takes_memory, ENOMEM},
+                                   {"rights of root", NX_FENCE_CAPABILITIES, has_rights, EPERM},
+                                   {"new privileges", NX_FENCE_PRIVILEGES, has_new_privileges, EPERM},
+                                   {"memory that others pay for", NX_FENCE_LAST_MEMORY, is_spared_by_the_kernel, EPERM},
+                                   {"processor time without end", NX_FENCE_TIME, keeps_processor, EPERM},
+                                   {"dumps", NX_FENCE_DESCRIPTORS, dumps_core, EPERM}};
+
+typedef struct outcome {
+  nx_audit_fences fences;
+  int answer;
+} outcome;
+
+/* What the kernel has not is named: then there is nothing to try. */
+static void is_forbidden(void **state) {
+  const attempt *of = *state;
+  int status = 1;
+  target file = {.path = "/tmp/nxmem-confine-XXXXXX"};
+  outcome *out = mmap(NULL, sizeof *out, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  assert_ptr_not_equal(out, MAP_FAILED);
+  file.fd = mkstemp(file.path);
+  assert_true(file.fd >= 0);
+  pid_t pid = fork();
+  assert_true(pid >= 0);
+  if (pid == 0) {
+    nx_audit_confine(60, &out->fences);
+    out->answer = of->make(&file);
+    _exit(0);
+  }
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+  close(file.fd);
+  unlink(file.path);
+  rmdir(FOLDER);
+  assert_int_equal(status, 0);
+  if (out->fences.failed[of->fence] == 0) assert_int_equal(out->answer, of->expected);
+  munmap(out, sizeof *out);
+}
+
 int main(void) {
   nx_suite suite = {0};
+  nx_suite_rows(&suite, ROWS(ATTEMPTS), is_forbidden);
   nx_suite_rows(&suite, ROWS(ROWS_OF_KERNELS), is_fenced);
   return nx_suite_run(&suite, "audit confine");
 }
