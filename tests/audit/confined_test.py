@@ -241,7 +241,7 @@ DEEDS = [
     ("prints", constructor('for (int i = 1; i < 3; i++) if (write(i, "\\x1b[31mnoise", 10) != 10) abort();'), set()),
     ("closes all descriptors", constructor("for (int i = 0; i < 1024; i++) close(i);"), {"unjudged", "refused"}),
     ("ends its judge", constructor("kill(getppid(), SIGKILL);"), {"unjudged"}),
-    ("ends everybody", constructor("kill(-1, SIGKILL); kill(0, SIGKILL);"), {"unjudged", "refused"}),
+    ("ends its group", constructor("kill(0, SIGKILL);"), {"unjudged", "refused"}),
     ("hangs", constructor("for (;;) pause();"), {"refused"}),
     ("hangs and hears nothing", constructor("sigset_t all; sigfillset(&all); sigprocmask(SIG_SETMASK, &all, NULL); for (;;) pause();"), {"refused"}),
     ("spins", constructor("for (;;) continue;"), {"refused"}),
