@@ -2,11 +2,19 @@
 //
 // Attackers: none; the plugin is the minimal one.
 // Promise: TAP, one line for each row; exit code 1 where one fails.
+#include <csignal>
 #include <cstdio>
+#include <fcntl.h>
+#include <fstream>
+#include <iterator>
 #include <nxmem.hpp>
+#include <nxmem_policy.h>
 #include <string>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <thread>
 #include <type_traits>
+#include <unistd.h>
 #include <vector>
 
 static int count = 0, failed = 0, ends = 0;
@@ -118,6 +126,78 @@ static void containers() {
   row(allocator.info()->live_allocations == 0 && ends == 0, "all of it went back");
 }
 
+// The same plugin, granted no more than this: memory that ends.
+static nxmem::plugin limited(const nxmem::host &host, std::uint64_t bytes) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string image((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const int fd = memfd_create("limited", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (write(fd, image.data(), image.size()) != static_cast<ssize_t>(image.size()) ||
+      fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+    std::abort();
+  nxmem_sealed_options options{};
+  options.capability_flags = NXMEM_CAP_ALLOCATOR;
+  options.max_owned_bytes = bytes;
+  options.max_mapped_bytes = NXMEM_UNLIMITED;
+  nxmem_plugin raw{};
+  if (nxmem_plugin_open_sealed(host.get(), fd, &options, &raw, nullptr) != NXMEM_OK) std::abort();
+  close(fd);
+  return nxmem::plugin(raw);
+}
+
+static void fill(std::pmr::vector<std::size_t> &numbers) {
+  for (std::size_t i = 0;; i++) numbers.push_back(i);
+}
+
+static void exhausted() {
+  ends = 0;
+  nxmem::host host = nxmem::host::create().value();
+  nxmem::plugin plugin = limited(host, 65536);
+  nxmem::allocator allocator = plugin.open("minimal").value();
+  row(allocator.allocate(65537).error().code() == NXMEM_ERR_OVER_LIMIT, "one byte beyond the limit is an error");
+  {
+    nxmem::memory_resource memory(allocator);
+    std::pmr::vector<std::size_t> numbers(&memory);
+#if defined(__cpp_exceptions)
+    bool refused = false;
+    try {
+      fill(numbers);
+    } catch (const std::bad_alloc &) {
+      refused = true;
+    }
+    row(refused && numbers.size() > 1000 && numbers.back() == numbers.size() - 1, "memory that ends is bad_alloc, and what was there stays");
+    row(allocator.info()->live_allocations == 1, "nothing is left of what was refused");
+#else
+    const pid_t child = fork();
+    if (child == 0) fill(numbers);  // refused at once: a forked child has no host
+    int status = 0;
+    row(waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT, "without exceptions a refusal ends the program");
+    for (std::size_t i = 0; i < 2048; i++) numbers.push_back(i);
+    row(numbers.back() == 2047, "within the limit nothing ends");
+#endif
+  }
+  nxmem::allocation all = allocator.allocate(65536).value();
+  row(all.size() == 65536 && ends == 0, "all of it can be had again");
+}
+
+// Of each owner: closed twice, closed with something inside, tried again.
+static void closes() {
+  ends = 0;
+  nxmem::host host = nxmem::host::create().value();
+  nxmem::plugin plugin = host.open(path).value();
+  nxmem::allocator allocator = plugin.open("minimal").value();
+  nxmem::allocation block = allocator.allocate(64).value();
+  row(host.close().error().code() == NXMEM_ERR_BUSY && host, "a host with a plugin stays");
+  row(plugin.unload().error().code() == NXMEM_ERR_BUSY && plugin, "a plugin with an allocator stays");
+  row(allocator.close().error().code() == NXMEM_ERR_BUSY && allocator, "an allocator with an allocation stays");
+  row(block.close().has_value() && block.close().has_value() && !block, "an allocation closes, and again");
+  row(allocator.close().has_value() && allocator.close().has_value() && !allocator, "an allocator closes, and again");
+  row(plugin.unload()->unmapped == 1 && plugin.unload().has_value() && !plugin, "a plugin goes, and again");
+  row(host.close().has_value() && host.close().has_value() && !host, "a host closes, and again");
+  row(host.open(path).error().code() == NXMEM_ERR_STALE_HANDLE && allocator.allocate(1).error().code() == NXMEM_ERR_STALE_HANDLE,
+      "what was closed answers with an error");
+  row(ends == 0, "nobody is told anything");
+}
+
 int main(int arguments, char **words) {
   if (arguments < 2) return 2;
   path = words[1];
@@ -127,6 +207,8 @@ int main(int arguments, char **words) {
   errors();
   told();
   containers();
+  exhausted();
+  closes();
   std::printf("1..%d\n", count);
   return failed;
 }
