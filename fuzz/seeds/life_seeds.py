@@ -21,9 +21,10 @@ def record(op=0, a=0, b=0, c=0, d=0, x=0, y=0):
 
 
 class Script:
-    def __init__(self, target, mode=0, caps=31):
+    def __init__(self, target, mode=0, caps=31, new_spaces=False):
+        """new_spaces: of the host's index no tier was used before this input; else all were."""
         self.ops = operations(target)
-        self.bytes = bytes([mode, caps]) + bytes(14)
+        self.bytes = bytes([mode, caps, 7 if new_spaces else 0]) + bytes(13)
 
     def do(self, op, *answers, **fields):
         """One operation and what the plugin answers to each question that it leads to; {} is an honest answer."""
@@ -124,6 +125,10 @@ def kept():
             yield f"inside_{small}_{large}", s.do("release", {}, b=0).do("allocate", inside, b=2, **narrow)
             s = Script("lifecycle").open().do("allocate", inside, b=0, **narrow).do("allocate", around, b=1, **wide)
             yield f"around_{small}_{large}", s.do("release", {}, b=0).do("allocate", around, b=2, **wide)
+    for large in (12, 21, 33, 50):
+        inside, around = {"d": 15, "y": (1 << large) + (1 << large) // 2}, {"d": 15, "y": 1 << large}
+        s = Script("lifecycle", new_spaces=True).open().do("allocate", inside, a=0, b=0, c=6, d=7, x=64)
+        yield f"first_of_a_tier_{large}", s.do("allocate", around, a=0, b=1, c=6, d=6, x=large).do("release", {}, b=0)
     for mode, order in itertools.product((0, TRUSTED), (range(12), range(11, -1, -1), (5, 2, 9, 0, 11, 7, 3, 1, 10, 4, 8, 6))):
         s = Script("lifecycle", mode).open()
         for i in range(12):
