@@ -168,7 +168,13 @@ int nxmem_fuzz_canary(int triggered) {
   return triggered;
 }
 
+static int planted;
+
+int nxmem_fuzz_planted(int number) { return number == planted; }
+
 void fuzz_start(void) {
+  const char *asked = getenv("NXMEM_FUZZ_PLANTED");
+  planted = asked == NULL ? 0 : atoi(asked);
   guarded_region();
   uint64_t *inputs = shared_counts("NXMEM_FUZZ_COUNTER", sizeof(uint64_t));
   if (inputs != NULL) inputs_run = inputs;

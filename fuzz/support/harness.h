@@ -31,6 +31,9 @@ void fuzz_start(void);
  */
 int nxmem_fuzz_canary(int triggered);
 
+/* Of faults that are planted together (planted/together.py) whether it is this one that the environment asks for, in NXMEM_FUZZ_PLANTED. */
+int nxmem_fuzz_planted(int number);
+
 /* The input, eaten from the front; where it ends, zeros follow. */
 typedef struct fuzz_input {
   const uint8_t *at;

@@ -18,10 +18,11 @@
 enum { TEXT_MAX = REF_TEXT_MAX, SHOWN_MAX = REF_SHOWN_MAX + 1 };
 
 /*
- * Of a longer text only the end is decoded and shown, but where the room is large: each byte costs, and what is true of a
- * piece does not depend on how many stand before it. What cuts and clamps has all of it each time.
+ * Of a longer text only the end is decoded and shown, four of the longest characters, but in one room of sixteen, the
+ * largest: each byte costs, and what is true of a piece does not depend on how many stand before it. What cuts and clamps
+ * has all of it each time.
  */
-enum { SHORT = 24, LARGE_ROOM = SHOWN_MAX * 15 / 16 };
+enum { SHORT = 16, LARGE_ROOM = SHOWN_MAX * 15 / 16 };
 
 /* The blocks of the heap that calls are given. */
 enum { BLOCK_TEXT, BLOCK_OUTPUT, BLOCK_INPUT, BLOCK_OTHER, BLOCK_SHOWN };
