@@ -263,7 +263,7 @@ def main():
                 print(f"{fault.name} {fault['target']} {fault['file']}")
             return 0
         if options.oracles:
-            return oracles.show(options.root, [records.Record(options.json.replace(".json", end), False) for end in (".json", "_alarms.json")])
+            return oracles.show(options.root, [records.Record(options.json.replace(".json", end), False) for end in (".json", "_alarms.json", "_together.json")])
         if options.show:
             return judge(options, faults, records.Record(options.json, False))
         held = lock(options.place)
