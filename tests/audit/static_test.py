@@ -8,7 +8,7 @@ import struct
 import subprocess
 
 from common import FIXTURE, above_note, audit, clean, evidence, fits_a_terminal, names, one, source
-from crafted import NEEDED, plugin_that_names
+from crafted import NEEDED, plugin_that_names, symbols_of_one_name
 from harness import Setting, compile_so, equal, main, nxmem, plugin, refused_in_one_line, scratch, write
 
 SOMEBODY = 12345
@@ -409,6 +409,30 @@ def is_no_plugin(make):
     return case
 
 
+def names_of_great_weight():
+    """600 MB of names in a file of 20: to show them takes gigabytes."""
+    process = subprocess.Popen([Setting.nxmem, "audit", "--static", symbols_of_one_name(600000, 1000)], stdout=subprocess.PIPE)
+    lines = process.stdout.read().decode().splitlines()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    equal((process.returncode, len(lines)), (4, 2))
+    assert usage.ru_maxrss < 1 << 20, f"{usage.ru_maxrss} KiB"
+    assert "missing-export" in names(one("--static", symbols_of_one_name(1000, 1000), code=1))
+
+
+def every_rule_has_a_row():
+    """What --list shows is named by a test beside this one."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    text = "".join(open(os.path.join(here, name), encoding="utf-8").read() for name in os.listdir(here) if name.endswith(".py"))
+    listed = [line.split()[::2][:2] for line in nxmem("audit", "--list").stdout.decode().splitlines()[:-1]]
+    equal([rule for rule in listed if not any(f'"{word}"' in text or word in text.split() for word in rule)], [])
+
+
+def names_that_are_no_paths():
+    for path in ("a" * 300, "/".join(["a" * 200] * 30), "", "/proc/self/fd/999", "/dev/null/x", b"\xff\xfe"):
+        refused_in_one_line(nxmem("audit", path))
+
+
 def system_libraries():
     folder = os.path.dirname(os.path.realpath(subprocess.run(
         [Setting.cc, "-print-file-name=libc.so.6"], stdout=subprocess.PIPE, check=True).stdout.decode().strip()))
@@ -482,7 +506,8 @@ def make_rows():
              ("libraries of great size", libraries_of_great_size)]
     rows += [(f"{'fires' if row[1] else 'silent'}: {row[0]} {row[2]}", place(i, *row)) for i, row in enumerate(PLACES)]
     rows += [("a shared folder", shared_folder), ("links are followed", links_are_followed), ("links in a circle", link_in_a_circle), ("a huge note", huge_note), ("a note without end", empty_notes),
-             ("what cannot be read", unreadable),
+             ("what cannot be read", unreadable), ("names of great weight", names_of_great_weight),
+             ("every rule has a row", every_rule_has_a_row), ("names that are no paths", names_that_are_no_paths),
              ("a large file", large_file)]
     rows += [(f"no plugin: {name}", is_no_plugin(make)) for name, make in NO_PLUGINS]
     rows += [("twenty libraries of the system", system_libraries), ("exit codes of several files", exit_codes_of_several),

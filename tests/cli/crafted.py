@@ -76,6 +76,16 @@ def plugin_that_names(tags_and_texts):
                  [(GNU_HASH, table), (STRTAB, strings), (STRSZ, len(text)), (SYMTAB, symbols), *entries])
 
 
+def symbols_of_one_name(count, length):
+    """A plugin whose symbols share one name of control characters: each takes four times its room to be shown."""
+    table, strings, symbols = 1 << 19, 1 << 22, 1 << 23
+    text = b"\0NxmemNegotiate\0" + b"\x01" * length + b"\0"
+    symbol = lambda name: struct.pack("<IBBHQQ", name, 0x12, 0, 1, 0, 0)
+    chain = struct.pack("<IIIIQI", 1, 1, 1, 0, 0, 1) + b"\0\0\0\0" * count + struct.pack("<I", 1)
+    return build("shared.so", symbols + 24 * (count + 2), [(table, chain), (strings, text), (symbols, bytes(24) + symbol(1) + symbol(16) * count)],
+                 [(GNU_HASH, table), (STRTAB, strings), (STRSZ, len(text)), (SYMTAB, symbols)])
+
+
 def sections_without_a_count():
     """The first entry holds the count; whoever believes it makes room for that many."""
     first = struct.pack("<IIQQQQIIQQ", 0, 0, 0, 0, 0, 1 << 24, 0, 0, 0, 0)

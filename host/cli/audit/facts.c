@@ -30,6 +30,18 @@ static void add_symbol(nx_audit_symbols *symbols, const GElf_Sym *symbol, const 
   symbols->items[symbols->count++] = (nx_audit_symbol){name, symbol->st_size, (uint8_t)GELF_ST_TYPE(symbol->st_info)};
 }
 
+/* ---- What is kept ------------------------------------------------------------------------------------------------ */
+
+/* Of names that are shown later, each escaped: symbols may share one, so no bound on the file bounds them. */
+enum { NAMES_BYTES_MAX = 64 << 20 };
+
+static int keep(nx_audit_facts *out, const char *name, nx_problem *why) {
+  out->name_bytes += strlen(name);
+  if (out->name_bytes <= NAMES_BYTES_MAX) return 0;
+  return nx_refuse(why, "found names of more than %d bytes, need fewer; this is no plugin, or it is damaged",
+                   NAMES_BYTES_MAX);
+}
+
 /* ---- Symbols ----------------------------------------------------------------------------------------------------- */
 
 static void take_symbol(const GElf_Sym *symbol, const char *name, nx_audit_facts *out) {
@@ -69,6 +81,7 @@ static int read_symbols(const nx_dynamic *dynamic, nx_audit_facts *out, nx_probl
       return nx_refuse(why,
                        "found a symbol's name of %d bytes or more, need fewer; this is no plugin, or it is damaged",
                        NAME_BYTES_MAX);
+    if (keep(out, name, why)) return -1;
     take_symbol(&symbol, name, out);
   }
   return 0;
@@ -97,7 +110,7 @@ static int read_lists(const nx_dynamic *dynamic, nx_audit_facts *out, nx_problem
     nx_audit_strings *list = list_of(out, entry.d_tag);
     if (!list) continue;
     const char *text = nx_dynamic_string(dynamic, entry.d_un.d_val, why);
-    if (!text) return -1;
+    if (!text || keep(out, text, why)) return -1;
     add_string(list, text);
   }
   return 0;

@@ -46,6 +46,7 @@ typedef struct nx_audit_facts {
   nx_audit_strings needed;  /* DT_NEEDED */
   nx_audit_strings filters; /* DT_FILTER, DT_AUXILIARY, DT_AUDIT, DT_DEPAUDIT */
   uint64_t preinit_bytes;
+  uint64_t name_bytes; /* of all names above */
   int global, interpose;
 } nx_audit_facts;
 
