@@ -54,7 +54,7 @@ static void without_landlock(void) { without_call(LANDLOCK_CREATE, ENOSYS); }
 /* The library asks for it in either way. */
 static void without_seccomp(void) {
   scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
-  const struct scmp_arg_cmp set = SCMP_A0(SCMP_CMP_EQ, PR_SET_SECCOMP);
+  const struct scmp_arg_cmp set = SCMP_A0(SCMP_CMP_EQ, PR_SET_SECCOMP, 0);
   if (!filter || seccomp_rule_add_array(filter, SCMP_ACT_ERRNO(EINVAL), SCMP_SYS(prctl), 1, &set) ||
       seccomp_rule_add(filter, SCMP_ACT_ERRNO(EINVAL), SCMP_SYS(seccomp), 0) || seccomp_load(filter))
     _exit(1);
