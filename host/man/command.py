@@ -35,7 +35,9 @@ def frame():
     out = []
     for block in re.split(r"\n(?=[A-Z][A-Z ]+\n)", (Path(__file__).parent / "frame.txt").read_text(encoding="utf-8")):
         heading, _, text = block.partition("\n")
-        out += [".SH " + heading.strip(), *roff.prose(text)]
+        out.append(".SH " + heading.strip())
+        for part in re.split(r"\n\s*\n", text.strip("\n")):
+            out += roff.verbatim(part) if all(line.startswith("nxmem ") for line in part.splitlines()) else roff.prose(part)
     return out
 
 

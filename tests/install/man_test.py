@@ -162,6 +162,16 @@ def command_sections():
         want(re.search(rf"^{heading}$", page, re.MULTILINE), f"no {heading}")
     for word in ("--help", "--usage", "--version", "Could not run", "LD_LIBRARY_PATH"):
         want(word in page, f"no {word}")
+    ends = set(re.findall(r"^ +(\d)  ", re.search(r"^EXIT STATUS\n(.*?)^[A-Z]", page, re.DOTALL | re.MULTILINE).group(1), re.MULTILINE))
+    for name in ["", *subcommand_names()]:
+        said = set(re.findall(r"^  (\d)  ", help_of(*[name][: bool(name)]), re.MULTILINE))
+        want(said and said <= ends, f"nxmem {name} may end with {sorted(said - ends)}, which EXIT STATUS does not have")
+    examples = re.search(r"^EXAMPLES\n(.*?)^[A-Z]", page, re.DOTALL | re.MULTILINE).group(1)
+    lines = re.findall(r"^ {7}nxmem (\w+) \S.*$", examples, re.MULTILINE)
+    want(len(lines) >= 5 and lines == re.findall(r"\bnxmem (\w+) [-./]", examples), f"a line to each command: {lines}")
+    others = re.findall(r"(\w+)\((\d)\)", re.search(r"^SEE ALSO\n(.*?)^\S*nxmem", page, re.DOTALL | re.MULTILINE).group(1))
+    missing = [f"{name}({section})" for name, section in others if not (MAN / f"man{section}/{name}.{section}").is_file()]
+    want(len(others) >= 5 and not missing, f"SEE ALSO leads to {missing} of {others}")
 
 
 sys.exit(main([
