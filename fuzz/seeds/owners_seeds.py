@@ -39,6 +39,8 @@ def everyday():
     for mode in (0, 4, 8):
         s = Script(mode).bound().do("allocate", {}, x=63, c=6).do("release", {}, b=0).do("end_binding").do("retire")
         yield f"once_{mode}", s.do("remove", {})
+    s = Script().do("registry", a=1).do("member", a=1, b=0xF1).do("register", c=1).do("register", {}, b=0).do("member", a=1, b=1, c=1)
+    yield "two_registries", s.do("registry", a=1, c=1)
     yield "select", Script().bound().do("register", {}, a=1).do("select", a=1).do("retire", a=1).do("bind").do("select").do("bind")
     yield "composite", Script().do("register", {}, {}, d=0xC0).do("bind", c=1).do("allocate", {"a": 10}, {}, x=63, c=6).do("release", {}, b=0)
     yield "two_devices", Script().do("register", {}, {}, {}, d=0xF0).do("register", {}, d=1).do("bind", b=1)
@@ -78,12 +80,22 @@ def managed():
     yield "rolled_back", s.do("charge", {"a": 10}, x=31, c=6).do("authority", c=1)
     s = Script().bound().do("reserve", x=63, c=6).do("step", {}, c=0).do("lose").do("rollback").do("confirm")
     yield "lost_in_between", s.do("end_binding", c=1).do("remove", {}).do("wait").do("authority", c=1).do("manager", c=1)
+    # Taken more than reserved, and a holder makes room behind the plugin's answer.
+    s = Script().bound().do("limit", x=100).do("charge", {}, x=63, c=6).do("pressure")
+    yield "room_at_commit", s.do("charge", {}, {"a": ONE}, nested("release", b=0), {}, b=1, x=63, c=6, d=56)
+    # What a reservation is for goes while holders are asked.
+    s = Script().bound().do("limit", x=10).do("pressure")
+    yield "authority_goes", s.do("reserve", {"a": ONE}, nested("authority", c=1), x=63, c=6)
     yield "reclaim", Script().bound().do("pressure").do("charge", {}, x=63, c=6).do("reclaim", {"d": 4}, x=9)
 
 
 def pages_and_misuse():
     s = Script().bound().do("allocate", {}, x=8191, c=13).do("pages", {}, {}, c=0).do("pages", {}, c=1).do("pages", {}, {}, c=2, x=4096)
     yield "pages", s.do("pages", {"a": ONE}, nested("lose"), c=1).do("pages", c=0)
+    # A commit that fails half way, and a count behind it above what was charged.
+    for b in (8, 10, 11):
+        s = Script().bound().do("charge", {}, x=8191, c=13).do("pages", {"b": 8}, {"a": 10}, {"b": b, "y": 12288}, c=0)
+        yield f"settled_{b}", s.do("release", {}, b=0)
     for which in range(0, 24, 6):
         s = Script().bound()
         for b in range(which, which + 6):
