@@ -117,7 +117,7 @@ def run(options, rows):
         copy.run(["ninja", "-C", build, "-j", str(options.jobs), *(f"fuzz_{t}" for t in targets)], "the copy does not build")
     finally:
         copy.plant(before)
-    kept = records.Record(options.json, True)
+    kept = records.Record(options.json, not options.only)
     silent = {target: replay(copy, build, target, 0) for target in targets}
     asked = [(number, row) for number, row in enumerate(rows, 1) if not options.only or re.search(options.only, row[0])]
     seen = 0
@@ -147,7 +147,7 @@ def check(rows, root):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tables", nargs="*", metavar="TABLE", help="files beside this one (all)")
-    parser.add_argument("--only", metavar="NAME", help="faults whose name has this in it (a regular expression); all are built")
+    parser.add_argument("--only", metavar="NAME", help="faults whose name has this in it (a regular expression); all are built, and the others stay as the record has them")
     parser.add_argument("--check", action="store_true", help="print TAP: does the text of each fault stand once in its file? and end")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="faults at a time (processors)")
     parser.add_argument("--json", metavar="FILE", help="the record (build/records/planted_together.json)")
