@@ -31,7 +31,8 @@ enum { LANDLOCK_CREATE = 444 };
 /* What a child behind the fences saw. */
 typedef struct seen {
   nx_audit_fences fences;
-  int socket, kill_parent, kill_all, kill_group, kill_thread, queue_parent, watch_parent, kill_self, write, limit;
+  int socket, kill_parent, kill_all, kill_group, kill_thread, queue_parent, watch_parent, kill_self, write, limit,
+      no_new_privileges;
 } seen;
 
 typedef struct row {
@@ -55,6 +56,8 @@ static void without_landlock(void) { without_call(LANDLOCK_CREATE, ENOSYS); }
 static void without_seccomp(void) {
   scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
   const struct scmp_arg_cmp set = SCMP_A0(SCMP_CMP_EQ, PR_SET_SECCOMP, 0);
+  /* The fence alone is to forbid new privileges; a filter without them is root's to load. */
+  if (filter && geteuid() == 0 && seccomp_attr_set(filter, SCMP_FLTATR_CTL_NNP, 0)) _exit(1);
   if (!filter || seccomp_rule_add_array(filter, SCMP_ACT_ERRNO(EINVAL), SCMP_SYS(prctl), 1, &set) ||
       seccomp_rule_add(filter, SCMP_ACT_ERRNO(EINVAL), SCMP_SYS(seccomp), 0) || seccomp_load(filter))
     _exit(1);
@@ -85,6 +88,7 @@ static void try_all(seen *saw) {
   saw->write = answer_of(open("/proc/self/comm", O_WRONLY));
   getrlimit(RLIMIT_NOFILE, &limit);
   saw->limit = (int)limit.rlim_max;
+  saw->no_new_privileges = prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0);
 }
 
 static void is_fenced(void **state) {
@@ -150,6 +154,7 @@ static void seccomp_alone(const seen *saw) {
 static void landlock_alone(const seen *saw) {
   assert_int_not_equal(saw->fences.failed[NX_FENCE_SECCOMP], 0);
   assert_int_equal(saw->fences.failed[NX_FENCE_PRIVILEGES], 0);
+  assert_int_equal(saw->no_new_privileges, 1);
   assert_int_equal(saw->socket, 0);
   if (saw->fences.failed[NX_FENCE_FILES] == 0) assert_int_equal(saw->write, EACCES);
   if (saw->fences.failed[NX_FENCE_SIGNALS] == 0) assert_int_equal(saw->kill_parent, EPERM);
