@@ -298,6 +298,7 @@ static nx_account *fresh_account(nx_manager *m, uint64_t mechanism, uint64_t con
   account->mechanism = mechanism;
   account->context = context;
   account->authority = authority;
+  account->under = m->authorities[authority].handle;
   account->taken = account->quarantined = (nxmem_axes){0, 0, 0};
   account->quarantined_count = 0;
   for (uint32_t s = 0; s < NX_STRIPES; s++) {

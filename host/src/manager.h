@@ -43,7 +43,8 @@ typedef struct nx_account {
   _Atomic uint64_t owner; /* its handle; whoever waits reads it, by way of an allocation that may have ended */
   uint64_t mechanism;     /* handle */
   uint64_t context;       /* handle */
-  uint32_t authority;     /* of the manager's */
+  uint64_t under;         /* handle of its authority: while that is in the books, so is this */
+  uint32_t authority;     /* the same as an index */
   nxmem_axes taken;       /* under the bank's lock, as what follows */
   nxmem_axes quarantined;
   uint64_t quarantined_count;

@@ -187,8 +187,8 @@ int nx_charge_reserve_apart(nx_manager *m, uint64_t manager, uint64_t mechanism,
   k->account = enter_account(m, manager, mechanism, k->stripe, &entered);
   if (k->account == NULL) return 0;
   nx_part_books *part = &k->account->parts[k->stripe];
-  if (m->authorities[k->account->authority].handle == authority &&
-      atomic_load_explicit(&part->open_apart, memory_order_relaxed) == 0u && nxmem_axes_take(&part->room, &k->held)) {
+  if (k->account->under == authority && atomic_load_explicit(&part->open_apart, memory_order_relaxed) == 0u &&
+      nxmem_axes_take(&part->room, &k->held)) {
     part->apart = k->held;
     part->live++;
     atomic_store_explicit(&part->open_apart, 1u, memory_order_relaxed);

@@ -138,8 +138,11 @@ static NX_APART nxmem_result kept_at_publish(nxmem_result r, const nxmem_bound *
 static NX_APART nxmem_result commit_behind(nx_charging *k, uint64_t authority, const nxmem_bound *made,
                                            nxmem_rollback *rollback, nxmem_error *error) {
   nxmem_rollback done;
-  const nxmem_result r = commit(k, authority, 1, error);
-  if (r == NXMEM_OK) return nx_bound_publish(made, error);
+  nxmem_result r = commit(k, authority, 1, error);
+  if (r == NXMEM_OK) {
+    r = nx_bound_publish(made, error);
+    return r == NXMEM_OK ? r : kept_at_publish(r, made, &k->answered, rollback);
+  }
   roll_back(k, made, &done);
   if (rollback != NULL) *rollback = done;
   return r;
@@ -167,7 +170,27 @@ static inline nxmem_result begin(nx_manager *m, nxmem_manager manager, const nxm
     return other_authority(error);
   }
   if (nx_charge_reserve_apart(m, manager.id, to.mechanism, to.authority, k)) return NXMEM_OK;
-  return begin_again(m, manager, request, k, b, error);
+  nx_charging again = *k;
+  nx_binding *found = *b;
+  const nxmem_result begun = begin_again(m, manager, request, &again, &found, error);
+  *k = again;
+  *b = found;
+  return begun;
+}
+
+/* Its numbers and what it made are copied for whatever is out of the ordinary: so they may stay in registers across the plugin's call. */
+static inline nxmem_result end_at_once(const nx_charging *k, nx_binding *b, uint64_t authority, const nxmem_bound *made,
+                                       nxmem_rollback *rollback, nxmem_error *error) {
+  if (k->stage != NX_PUBLISHED) {
+    nx_charging other = *k;
+    const nxmem_bound copy = *made;
+    return commit_behind(&other, authority, &copy, rollback, error);
+  }
+  const nxmem_result r = nx_bound_look_again(b, made, error); /* it is whoever's releases it */
+  if (r == NXMEM_OK) return r;
+  const nxmem_axes behind = k->answered;
+  const nxmem_bound copy = *made;
+  return kept_at_publish(r, &copy, &behind, rollback);
 }
 
 NX_HOT nxmem_result nxmem_manager_allocate(nxmem_manager manager, const nxmem_request *request, nxmem_bound *out,
@@ -188,11 +211,8 @@ NX_HOT nxmem_result nxmem_manager_allocate(nxmem_manager manager, const nxmem_re
     nx_charge_cancel(&k);
     return r;
   }
-  if (k.stage == NX_PUBLISHED) /* it is whoever's releases it */
-    r = nx_bound_look_again(b, &made, error);
-  else
-    r = commit_behind(&k, request->authority.id, &made, rollback, error);
-  if (r != NXMEM_OK) return k.stage == NX_PUBLISHED ? kept_at_publish(r, &made, &k.answered, rollback) : r;
+  r = end_at_once(&k, b, request->authority.id, &made, rollback, error);
+  if (r != NXMEM_OK) return r;
   *out = made;
   if (charge_out != NULL) *charge_out = made.id;
   return NXMEM_OK;

@@ -27,12 +27,15 @@ nx_side *nx_side_of(uint64_t id) {
   return chunk == NULL ? NULL : chunk + index % IN_CHUNK;
 }
 
+/* Each in a line of its own, and no page touched before it is needed. */
 static NX_APART nx_side *make_sides(uint32_t chunk) {
-  nx_side *fresh = calloc(IN_CHUNK, sizeof *fresh);
-  if (fresh == NULL) return NULL;
+  _Static_assert(sizeof(nx_side) == 64, "a line");
+  unsigned char *memory = calloc(IN_CHUNK + 1u, sizeof(nx_side));
+  if (memory == NULL) return NULL;
+  nx_side *fresh = (nx_side *)(void *)(memory + (64u - (uintptr_t)memory % 64u) % 64u);
   nx_side *there = NULL;
   if (atomic_compare_exchange_strong(&sides[chunk], &there, fresh)) return fresh;
-  free(fresh);
+  free(memory);
   return there;
 }
 
@@ -47,14 +50,14 @@ nx_side *nx_side_make(uint64_t id) {
 /* ---- Making ------------------------------------------------------------------------------------------------------ */
 
 /* Of a composite, the next part where a plugin refuses. */
-static NX_APART nxmem_result ask_others(nx_mechanism *m, const nxmem_bound *asked,
+static NX_APART nxmem_result ask_others(nx_mechanism *m, uint64_t bytes, uint64_t align,
                                         const nxmem_allocate_options *options, nxmem_allocation *out,
                                         nxmem_error *error) {
   nxmem_result r = NXMEM_ERR_PLUGIN;
   const uint32_t parts = atomic_load_explicit(&m->parts, memory_order_relaxed);
   for (uint32_t i = 1; i < parts && r == NXMEM_ERR_PLUGIN; i++) {
     const nxmem_allocator part = {atomic_load(&m->allocators[i])};
-    r = nxmem_allocate(part, asked->bytes, asked->align, options, out, error);
+    r = nxmem_allocate(part, bytes, align, options, out, error);
   }
   return r;
 }
@@ -110,7 +113,7 @@ static nxmem_result make_inside(const making *k, nx_visit visit, nxmem_bound *bo
   nxmem_allocation made;
   nxmem_result r = nx_allocate_inside(visit, k->first, bound->bytes, bound->align, k->options, &made, error); /* N3 */
   if (r == NXMEM_ERR_PLUGIN && atomic_load_explicit(&m->parts, memory_order_relaxed) > 1u)
-    r = ask_others(m, bound, k->options, &made, error);
+    r = ask_others(m, bound->bytes, bound->align, k->options, &made, error);
   if (r != NXMEM_OK) return explain(m, r, error);
   nx_side *side = nx_side_make(made.id);
   if (side == NULL) return without_side(nx_allocator_of(nx_record_owner(nx_allocation_of(made.id))), made.id, error);
@@ -161,7 +164,8 @@ static nxmem_result look_again(nx_binding *b, nx_mechanism *m, const nxmem_bound
   if (lifecycle <= NXMEM_LIFECYCLE_RETIRED && nxmem_same_generation(word, bound->binding.id) &&
       nxmem_word_state(word) != NXMEM_SLOT_QUARANTINED)
     return NXMEM_OK;
-  return keep_made(lifecycle, bound, error);
+  const nxmem_bound copy = *bound; /* so that the caller's may stay in registers */
+  return keep_made(lifecycle, &copy, error);
 }
 
 NX_HOT nxmem_result nxmem_bound_allocate(nxmem_binding binding, uint64_t bytes, uint64_t align,
