@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The interface of libnxmem, as its debug information says it, beside the committed baseline host/packaging/libnxmem.abi.xz.
+"""The interfaces of libnxmem and libnxmem_policy, as their debug information says them, beside the committed baselines host/packaging/*.abi.xz.
 
 abi.py             compare: exit code 0 unchanged, 1 changed (what changed is printed), 3 could not run
 abi.py --accept    make what there is now the baseline; commit it with the change that it is for
 abi.py --root DIR  sources elsewhere
 
-The library is compiled here without optimisation, so that neither a build type nor a compiler's inlining is part of the comparison.
+The libraries are compiled here without optimisation, so that neither a build type nor a compiler's inlining is part of the comparison.
 """
 import argparse
 import lzma
@@ -15,34 +15,48 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-BASELINE = HERE / "libnxmem.abi.xz"
+# Library: its sources, its version script, what it is linked with. What it takes of the other is left open.
+LIBRARIES = {
+    "libnxmem": (("host/src/*.c", "abi/src/*.c"), "host/src/nxmem.map", ("-ldl", "-lpthread")),
+    "libnxmem_policy": (("host/policy/*.c", "host/src/error.c", "host/src/names.c", "abi/src/*.c"), "host/policy/policy.map",
+                        ("-lsodium", "-ljansson", "-lelf")),
+}
+
+
+def baseline(name):
+    return HERE / f"{name}.abi.xz"
 
 
 def run(command):
     return subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True).stdout
 
 
-def dump(root, place):
-    """What abidw says of a library of these sources; only types of public headers count."""
-    library, public, out = place / "libnxmem.so.1", place / "include", place / "now.abi"
-    folders = [root / "host/include", root / "abi/include"]
+def public_headers(root, place):
+    public = place / "include"
     public.mkdir()
-    run(["cp", "-r", *[path for folder in folders for path in folder.iterdir()], public])
-    sources = sorted((root / "host/src").glob("*.c")) + sorted((root / "abi/src").glob("*.c"))
+    run(["cp", "-r", *[path for folder in (root / "host/include", root / "abi/include") for path in folder.iterdir()], public])
+    return public
+
+
+def dump(root, place, name, public):
+    """What abidw says of a library of these sources; only types of public headers count."""
+    patterns, script, libraries = LIBRARIES[name]
+    library, out = place / f"{name}.so.1", place / f"{name}.abi"
+    sources = [path for pattern in patterns for path in sorted(root.glob(pattern))]
     run(["gcc", "-std=c11", "-D_GNU_SOURCE", "-O0", "-g", "-w", "-fPIC", "-fvisibility=hidden", "-shared", f"-I{public}",
-         f"-I{root / 'host/src'}", f"-ffile-prefix-map={place}=.", f"-ffile-prefix-map={root}=.", "-Wl,-soname,libnxmem.so.1",
-         f"-Wl,--version-script={root / 'host/src/nxmem.map'}", *sources, "-ldl", "-lpthread", "-o", library])
+         f"-I{root / 'host/src'}", f"-ffile-prefix-map={place}=.", f"-ffile-prefix-map={root}=.", f"-Wl,-soname,{name}.so.1",
+         f"-Wl,--version-script={root / script}", *sources, *libraries, "-o", library])
     run(["abidw", "--headers-dir", public, "--no-corpus-path", "--no-comp-dir-path", "--no-show-locs", "--out-file", out, library])
     return out
 
 
-def compare(now, place):
-    before = place / "before.abi"
-    before.write_bytes(lzma.decompress(BASELINE.read_bytes()))
+def compare(now, place, name):
+    before = place / f"{name}.before.abi"
+    before.write_bytes(lzma.decompress(baseline(name).read_bytes()))
     done = subprocess.run(["abidiff", before, now], capture_output=True, text=True, check=False)
     if done.returncode & 3:
         raise OSError(done.stdout + done.stderr)
-    print(done.stdout, end="")
+    print(f"{name}:\n{done.stdout}" if done.stdout else "", end="")
     return 1 if done.returncode else 0
 
 
@@ -53,12 +67,15 @@ def main():
     arguments = parser.parse_args()
     try:
         with tempfile.TemporaryDirectory() as folder:
-            now = dump(arguments.root.resolve(), Path(folder))
+            root, place = arguments.root.resolve(), Path(folder)
+            public = public_headers(root, place)
+            now = {name: dump(root, place, name, public) for name in LIBRARIES}
             if arguments.accept:
-                BASELINE.write_bytes(lzma.compress(now.read_bytes(), preset=9))
+                for name, text in now.items():
+                    baseline(name).write_bytes(lzma.compress(text.read_bytes(), preset=9))
                 print("abi: accepted")
                 return 0
-            changed = compare(now, Path(folder))
+            changed = max(compare(text, place, name) for name, text in now.items())
     except (OSError, subprocess.CalledProcessError) as error:
         print(f"abi: could not run: {error} {getattr(error, 'stderr', '') or ''}", file=sys.stderr)
         return 3

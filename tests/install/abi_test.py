@@ -24,7 +24,7 @@ def altered(path, old, new, named):
     """A copy with one place altered: the comparison says so, and names what it is."""
     def row():
         with tempfile.TemporaryDirectory() as folder:
-            for part in ("host/src", "host/include", "abi"):
+            for part in ("host/src", "host/policy", "host/include", "abi"):
                 shutil.copytree(ROOT / part, Path(folder) / part)
             text = (Path(folder) / path).read_text(encoding="utf-8")
             want(text.count(old) == 1, f"{path} has `{old}` {text.count(old)} times")
@@ -38,5 +38,7 @@ sys.exit(main([
     ("unchanged against the baseline", unchanged),
     ("a public struct that grows in the middle", altered(
         "host/include/nxmem.h", "  uint64_t live_prefixes;\n", "  uint64_t more;\n  uint64_t live_prefixes;\n", "nxmem_host_counts")),
+    ("one of the policy library", altered(
+        "host/include/nxmem_policy.h", "  uint64_t file_bytes;\n", "  uint64_t more;\n  uint64_t file_bytes;\n", "nxmem_policy_report")),
     ("a function that is exported no more", altered("host/src/nxmem.map", " nxmem_drain_releases;", "", "nxmem_drain_releases")),
 ]))
