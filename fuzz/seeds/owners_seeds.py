@@ -54,6 +54,10 @@ def queued():
     for b in range(3):
         s.do("allocate", {}, b=b, x=63, c=6).do("prepare", b=b).do("push", b=b)
     yield "queue_full", s.do("abandon", b=1).do("drain", {}, d=4).do("queue", c=2).do("push", b=2).do("queue", c=3)
+    s = Script().bound().do("queue", x=2)
+    for b in range(3):
+        s.do("allocate", {}, b=b, x=63, c=6).do("prepare", b=b).do("push", b=b)
+    yield "queue_of_three", s.do("drain", {}, d=1).do("drain", {}, {}, d=4)
     s = Script().bound().do("queue", x=2).do("allocate", {}, x=63, c=6).do("prepare").do("push").do("lose").do("drain", d=4)
     yield "queue_lost", s.do("confirm").do("end_binding", c=1).do("remove", {})
 
