@@ -24,7 +24,7 @@
  *   select, bind, register, retire, lose   as ever; a retirement lets the outer call end well, a loss makes it DEVICE_LOST, of a release QUARANTINED.
  *   confirm, remove                        NXMEM_ERR_BUSY of the mechanism whose call is under way (it is inside); as ever of every other.
  *   release, prepare                       of the allocation that is being released UNKNOWN_ALLOCATION, that is being committed BUSY; as ever of every other.
- *   end of a binding                       BUSY of the one that is in use; with NXMEM_END_DROP it ends.
+ *   end of a binding                       BUSY of the one that is in use; with NXMEM_END_DROP it ends, and an allocation, commit or decommit under way answers STALE_HANDLE: kept.
  *   queue: destroy                         BUSY of the one that is being drained; a loss shows in nxmem_drained, the drain itself is NXMEM_OK.
  *   while a mechanism is being removed     its allocator's release: get_state, quarantine and remove are BUSY of it, its end (retire, lose) is as ever.
  *   while a plugin is unloaded             its query, factory release, destructor: registering from it is BUSY.
@@ -270,7 +270,8 @@ typedef struct nxmem_binding_info {
   nxmem_mechanism mechanism;
   nxmem_context context;
   nxmem_authority authority;
-  uint64_t uses; /* live allocations, prepared releases and calls at it */
+  uint64_t
+      uses; /* live allocations, prepared releases and calls at it; of moving things each thread's part as it was at one moment */
 } nxmem_binding_info;
 NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_binding_get_info(nxmem_binding binding, nxmem_binding_info *out,
                                                                   nxmem_error *error);
@@ -293,7 +294,8 @@ NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_binding_end(nxmem_binding bindi
  *
  * NXMEM_ERR_RETIRED                  no new work.
  * NXMEM_ERR_DEVICE_LOST, TERMINATED  also where the device went while the plugin was asked: what it made is quarantined.
- * and what nxmem_allocate() answers.
+ * NXMEM_ERR_STALE_HANDLE             also where the binding was dropped while the plugin was asked: what it made is quarantined as OWNER_DROPPED.
+ * and what nxmem_allocate() answers. Where the mechanism was only retired meanwhile, what was made is the caller's.
  *
  * [any-thread] [runs plugin code] [re-entrant]
  */
@@ -301,7 +303,10 @@ NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_bound_allocate(nxmem_binding bi
                                                                 const nxmem_allocate_options *options, nxmem_bound *out,
                                                                 nxmem_error *error);
 
-/* As nxmem_commit() and nxmem_decommit(), which see. Commit is new work: RETIRED refuses it. [any-thread] [runs plugin code] [re-entrant] */
+/*
+ * As nxmem_commit() and nxmem_decommit(), which see. Commit is new work: RETIRED refuses it. STALE_HANDLE also where the binding was dropped meanwhile: the allocation
+ * is quarantined. [any-thread] [runs plugin code] [re-entrant]
+ */
 NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_bound_commit(const nxmem_bound *bound, NxmemByteRange range,
                                                               nxmem_error *error);
 NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_bound_decommit(const nxmem_bound *bound, NxmemByteRange range,
