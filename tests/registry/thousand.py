@@ -98,14 +98,15 @@ def judge(names, passed, runs, removals):
     return rows
 
 
-def revert(names):
+def revert(names, place):
     """Take each behaviour away that one of the races guards: which case fails then, by removal."""
     tool = os.path.join(ROOT, "tests", "defences", "run.py")
     wanted = sorted({removal for name in names for removal in RACES[name][1]})
     only = [part for removal in wanted for part in ("--only", removal)]
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "matrix.json")
-        done = subprocess.run([sys.executable, tool, "--json", out, *only], stdout=sys.stderr, check=False)
+        more = ["--place", place] if place else []
+        done = subprocess.run([sys.executable, tool, "--jobs", "1", "--json", out, *more, *only], stdout=sys.stderr, check=False)
         if done.returncode not in (0, 1):
             raise CannotRun(f"{tool} ended with {done.returncode}")
         with open(out, encoding="utf-8") as file:
@@ -114,8 +115,8 @@ def revert(names):
     return {d["name"]: next((d["red"][t] for t in tests if t in d["red"]), None) for d in matrix}
 
 
-def show_reverted(names):
-    red = revert(names)
+def show_reverted(names, place):
+    red = revert(names, place)
     rows = [{"race": name, "removals": {removal: red.get(removal) for removal in RACES[name][1]}} for name in names]
     for row in rows:
         good = all(row["removals"].values())
@@ -142,6 +143,7 @@ def parse():
     parser.add_argument("--only", action="append", default=[], choices=list(RACES), metavar="RACE", help="only this race (may be given again)")
     parser.add_argument("--list", action="store_true", help="show the races and end")
     parser.add_argument("--reverted", action="store_true", help="take what the races guard away, one at a time, instead")
+    parser.add_argument("--place", metavar="FOLDER", help="with --reverted: where copies are kept and built (build/defences)")
     parser.add_argument("--json", metavar="FILE", help="write the result there as well")
     args = parser.parse_args()
     if args.runs < 1:
@@ -157,7 +159,7 @@ def main():
         return 0
     try:
         if args.reverted:
-            rows, good, removals = show_reverted(names)
+            rows, good, removals = show_reverted(names, args.place)
         else:
             rows, good = show_passed(names, args.build, args.runs)
     except (CannotRun, OSError) as why:
