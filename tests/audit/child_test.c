@@ -157,7 +157,7 @@ static void is_ended(void **state) {
   nx_audit_return back;
   shared->count = 0;
   assert_int_equal(nx_audit_child_run(&child, &back), 0);
-  if (of->exit_code >= 0) assert_int_equal(back.exit_code, of->exit_code);
+  assert_int_equal(back.exit_code, of->exit_code);
   assert_int_equal(strncmp(back.ending, of->ending ? of->ending : "", of->ending ? strlen(of->ending) : 1), 0);
   assert_int_equal(back.result != NULL, of->has_result);
   json_decref(back.result);
