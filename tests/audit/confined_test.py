@@ -282,6 +282,15 @@ def deed(number, name, text, rules):
     return case
 
 
+def conform_leaves_nothing():
+    """Without fences it may leave group and session; the conformance test ends it all the same."""
+    mark = new_mark()
+    path = plugin_of("conform_leaves", constructor("if (fork() == 0) { setsid(); if (fork() == 0) for (;;) pause(); _exit(0); }"))
+    done = nxmem("conform", "--rule", "NX-MOD-001", path, env={**environment(), mark[0]: mark[1]})
+    equal(done.returncode, 0)
+    equal(left_of(mark), [])
+
+
 def small_text_of_great_weight():
     """Objects that take a hundred times the room of their text; who judges must not hold them all."""
     path = plugin_of("weighs", constructor("static char block[3 << 20]; for (size_t i = 0; i < sizeof block; i++) block[i] = \"{},\"[i % 3];"
@@ -347,6 +356,7 @@ def make_rows():
     rows = [("the fences are told, each", fences_are_told)]
     rows += [(f"confined: {name}", attempt_fails(i, fence, condition)) for i, (fence, name, condition) in enumerate(ATTEMPTS)]
     rows += [(f"judged: {name}", deed(i, name, text, rules)) for i, (name, text, rules) in enumerate(DEEDS)]
+    rows += [("nothing stays behind conform", conform_leaves_nothing)]
     rows += [("judged: a small text of great weight", small_text_of_great_weight), ("no terminal", no_terminal),
              ("ended by SIGINT", ended_from_outside(signal.SIGINT)), ("ended by SIGTERM", ended_from_outside(signal.SIGTERM)),
              ("children of others are spared", others_are_spared)]
