@@ -194,6 +194,8 @@ static void sections_wrap(nx_image *i) { nx_image_header(i)->e_shoff = UINT64_MA
 static void sections_many(nx_image *i) { nx_image_header(i)->e_shnum = 65279; }
 static void sections_uncounted(nx_image *i) { nx_image_header(i)->e_shnum = 0; }
 static void load_outside(nx_image *i) { nx_image_segment(i, PT_LOAD)->p_offset = i->size; }
+static void frames_outside(nx_image *i) { nx_image_segment(i, PT_GNU_EH_FRAME)->p_offset = i->size; }
+static void frames_endless(nx_image *i) { nx_image_segment(i, PT_GNU_EH_FRAME)->p_filesz = UINT64_MAX; }
 static void load_wraps(nx_image *i) { nx_image_segment(i, PT_LOAD)->p_offset = UINT64_MAX - 16; }
 static void load_huge(nx_image *i) { nx_image_segment(i, PT_LOAD)->p_filesz = UINT64_MAX; }
 /* The second of the loaded segments. */
@@ -295,6 +297,8 @@ static const lie_row lie_rows[] = {
     {"more sections than the file holds", sections_many},
     {"a section table without a count", sections_uncounted},
     {"loaded segment outside the file", load_outside},
+    {"a segment that is not loaded outside the file", frames_outside},
+    {"a segment that is not loaded without end", frames_endless},
     {"loaded segment that wraps", load_wraps},
     {"loaded segment of 2^64-1 bytes", load_huge},
     {"a loaded segment over another", load_over},
