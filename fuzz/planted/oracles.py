@@ -38,7 +38,6 @@ BEHIND_ANOTHER = {
     "ORACLE owners: pages: a plugin is entered whose device is lost": "the host's own gate is shut before: it lets nobody in",
     "ORACLE owners: remove: a plugin is entered whose device is lost": "a removal that has to be refused is no call that may enter: the harness says so first",
     "ORACLE owners: open: not asked": "the slot is the factory's, which nothing but an opening knows",
-    "ORACLE owners: drain: one is asked back that was not next": "the one that it passes over speaks first, unless it is lost",
     "ORACLE owners: snapshot: an authority that is not in the books": "how many there are is compared first",
     "ORACLE owners: at the end a mechanism is left": "what its removal answers is compared first",
     "ORACLE owners: at the end a manager is left": "what its destruction answers is compared first",
