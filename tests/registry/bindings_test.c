@@ -4,6 +4,9 @@
  * Attackers played: records with one field that is another allocation's, stale bindings, owners that go away.
  * Promise: each mismatch is refused before any call, and changes nothing; a binding pins its mechanism until its last allocation has settled.
  */
+#define _POSIX_C_SOURCE 200809L
+#include <pthread.h>
+
 #include "registrytest.h"
 
 static nx_play play;
@@ -202,6 +205,61 @@ static void test_dropped(void **state) {
   nx_play_strike_lost(&play);
 }
 
+/* ---- Uses of many threads ------------------------------------------------------------------------------------------ */
+
+enum { MANY = 20, EACH = 4 }; /* more threads than have a part of their own */
+
+static nxmem_bound made[MANY][EACH];
+static pthread_barrier_t all_there;
+
+static void *make_some(void *first) {
+  nxmem_bound *own = first;
+  for (int i = 0; i < EACH; i++)
+    if (nxmem_bound_allocate(b, 64, 16, NULL, &own[i], NULL) != NXMEM_OK) own[i].id = 0;
+  (void)pthread_barrier_wait(&all_there); /* none ends, and leaves its part to another, before all have come */
+  return NULL;
+}
+
+static uint64_t uses(void) {
+  nxmem_binding_info info;
+  MUST(nxmem_binding_get_info(b, &info, &error));
+  return info.uses;
+}
+
+/* Made by many, each in its part, and released by one in its own: as many uses as are left, and then none. */
+static void test_many_threads(void **state) {
+  const int drops = *state != NULL;
+  set();
+  pthread_t threads[MANY];
+  assert_int_equal(pthread_barrier_init(&all_there, NULL, MANY), 0);
+  for (int t = 0; t < MANY; t++) assert_int_equal(pthread_create(&threads[t], NULL, make_some, made[t]), 0);
+  for (int t = 0; t < MANY; t++) assert_int_equal(pthread_join(threads[t], NULL), 0);
+  assert_int_equal(uses(), MANY * EACH);
+  REFUSED(nxmem_binding_end(b, 0, &error), NXMEM_ERR_BUSY);
+  nxmem_prepared last = {0};
+  if (drops) {
+    last = nx_must_prepare(&made[0][0]);
+    MUST(nxmem_bound_release(&made[0][1], &error));
+  }
+  for (int t = drops; t < MANY; t++)
+    for (int i = 0; i < EACH; i++) MUST(nxmem_bound_release(&made[t][i], &error));
+  (void)pthread_barrier_destroy(&all_there);
+  if (!drops) {
+    assert_int_equal(uses(), 0);
+    strike();
+    return;
+  }
+  assert_int_equal(uses(), EACH - 1);
+  MUST(nxmem_binding_end(b, NXMEM_END_DROP, &error)); /* two are kept */
+  assert_int_equal(nx_state_of(m).holdings.quarantined, EACH - 2);
+  assert_int_equal(nx_state_of(m).holdings.bindings, 1);
+  MUST(nxmem_prepared_execute(last, &error));
+  assert_int_equal(nx_state_of(m).holdings.bindings, 0);
+  for (int i = 2; i < EACH; i++) free(made[0][i].ptr);
+  nx_must_bury(m);
+  nx_play_strike_lost(&play);
+}
+
 /* ---- Backing ----------------------------------------------------------------------------------------------------- */
 
 static void test_no_backing(void **state) {
@@ -222,6 +280,8 @@ int main(void) {
   nx_suite_add(&suite, "end: not while it is used", test_end_busy, NULL);
   nx_suite_add(&suite, "allocations that fail", test_failed_allocations, NULL);
   nx_suite_add(&suite, "end: its owner is dropped", test_dropped, NULL);
+  nx_suite_add(&suite, "many threads: uses add up to none", test_many_threads, NULL);
+  nx_suite_add(&suite, "many threads: the last use ends what was dropped", test_many_threads, "dropped");
   nx_suite_add(&suite, "backing: not supported", test_no_backing, NULL);
   return nx_suite_run(&suite, "registry bindings");
 }
