@@ -60,10 +60,19 @@ static void hold(nx_allocator *a, nx_module *module) {
   atomic_fetch_sub(&module->allocators, 1u);
 }
 
-/* Allocations before the prefixes that they map. */
+static uint64_t queued(nx_allocator *a) { return atomic_load(&a->deferral.queued); }
+
+/*
+ * Allocations before the prefixes that they map. While one is handed back, a completion may bring a queued one back that
+ * was passed already: again, as long as something came out of the queue. Nothing gets into it behind the gate.
+ */
 static void hand_all_back(nx_allocator *a) {
-  nx_release_all(a);
-  nx_prefix_release_all(a);
+  uint64_t before;
+  do {
+    before = queued(a);
+    nx_release_all(a);
+    nx_prefix_release_all(a);
+  } while (nx_books_live(a) != 0 && queued(a) < before);
 }
 
 /*

@@ -361,6 +361,35 @@ static void test_revived(void **state) {
   }
 }
 
+static int to_bring_back;
+
+/* One that is queued comes back while another is handed back. */
+static void fail_in_hand_back(nx_place_inside place) {
+  if (place != NX_IN_RELEASE_ALLOCATION || to_bring_back == 0) return;
+  to_bring_back--;
+  const NxmemReleaseCompletion completion = first_completion(NXMEM_RELEASE_FAILED, 0);
+  answer_inside |= nx_puppet_complete(&completion);
+}
+
+/* Handed back as well, although it was passed when it came. */
+static void test_brought_back(void **state) {
+  const nx_case *c = *state;
+  queue_many(c->mode, 2);
+  (void)nx_must_allocate(stage.allocator, BYTES, ALIGN);
+  puppet.idle_drain = 1;
+  puppet.inside = fail_in_hand_back;
+  to_bring_back = 2;
+  answer_inside = 0;
+  const nxmem_result closed = nxmem_allocator_close(stage.allocator, NXMEM_CLOSE_RELEASE_LIVE, NULL);
+  puppet.inside = NULL;
+  assert_int_equal(closed, NXMEM_OK);
+  assert_int_equal(answer_inside, 0);
+  assert_int_equal(to_bring_back, 0);
+  assert_int_equal(nx_puppet_calls(NX_IN_RELEASE_ALLOCATION), 3);
+  assert_int_equal(nx_counts(stage.host).quarantined, 0);
+  end_all();
+}
+
 /* Live ones keep it open before anything is drained; handed back, they go beside the queued ones. */
 static void test_beside_live(void **state) {
   const nx_case *c = *state;
@@ -385,6 +414,7 @@ ONE(slot, "held: its slot is nobody else's");
 ONE(strangers, "held: duplicates and strangers");
 ONE(hostless, "held: plugin and host given up");
 ONE(revived, "a drain that brings one back");
+ONE(brought_back, "a hand-back that brings others back");
 ONE(beside, "queued beside live");
 
 /* Each late row also out of the last release. */
@@ -404,6 +434,7 @@ int main(void) {
   nx_suite_modes(&suite, ROWS(hostless_rows), test_after_the_host);
   nx_suite_modes(&suite, ROWS(release_rows), test_in_release);
   nx_suite_modes(&suite, ROWS(revived_rows), test_revived);
+  nx_suite_modes(&suite, ROWS(brought_back_rows), test_brought_back);
   nx_suite_modes(&suite, ROWS(beside_rows), test_beside_live);
   return nx_suite_run(&suite, "host_held");
 }
