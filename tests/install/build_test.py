@@ -17,7 +17,8 @@ HOLDS = {
     "libnxmem-dev": [f"{LIB}/libnxmem.so", f"{LIB}/libnxmem_core.a", f"{LIB}/pkgconfig/nxmem.pc",
                      f"{LIB}/pkgconfig/nxmem-plugin.pc", f"{LIB}/pkgconfig/nxmem-core.pc",
                      f"{LIB}/cmake/nxmem/nxmem-config.cmake", "usr/include/nxmem.h", "usr/include/nxmem_memory_abi.h",
-                     "usr/include/nxmem_torch.h", "usr/include/nxmem/prefix.h"],
+                     "usr/include/nxmem_torch.h", "usr/include/nxmem/prefix.h",
+                     "usr/share/doc/libnxmem-dev/examples/under_policy.c", "usr/share/doc/libnxmem-dev/examples/CMakeLists.txt"],
     "nxmem-tools": ["usr/bin/nxmem"],
     "nxmem-plugins": [f"{LIB}/nxmem/libnxmem_{name}.so" for name in ("minimal", "hostvmm", "cudavmm", "torch")],
 }
