@@ -15,9 +15,19 @@
 #include "index_cells.h"
 #include "life.h"
 
+/* Of a table whose slots no thread keeps for itself each one is on its list of free ones, once. */
+static void expect_all_free(nx_table *table, uint32_t count) {
+  uint32_t link = (uint32_t)atomic_load_explicit(&table->free_head, memory_order_relaxed);
+  uint32_t listed = 0;
+  for (; link != 0 && listed <= count; listed++)
+    link = atomic_load_explicit(&nx_table_at(table, link - 1u)->self, memory_order_relaxed);
+  life_expect(listed == count, "at the end a slot is missing");
+}
+
 /* Whoever has a slot still, its word says so: nothing may be left. */
 static void restore_table(nx_table *table) {
   const uint32_t count = atomic_load_explicit(&table->count, memory_order_relaxed);
+  if (!table->cached) expect_all_free(table, count);
   for (uint32_t i = 0; i < count; i++) {
     nx_slot *slot = nx_table_at(table, i);
     const uint64_t word = atomic_load_explicit(&slot->word, memory_order_relaxed);

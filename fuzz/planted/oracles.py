@@ -18,6 +18,7 @@ BEHIND_ANOTHER = {
     "ORACLE life: load at the end": "life_load() judges the same result first",
     "ORACLE life: unload: refused, and the plugin was asked": "what is reported then is booked, and the books differ first",
     "ORACLE life: unload at the end": "life_unload() judges the same result first",
+    "ORACLE life: at the end a slot is taken": "what is live in the host and not in the model is counted first; what is not given back is `missing`",
     "ORACLE life: memory is lost": "libFuzzer's own look for leaks comes first",
     "ORACLE vmm: memory is lost": "libFuzzer's own look for leaks comes first",
     "ORACLE vmm: the driver's reservation": "what is reserved and given back in a section is compared when the section is read",
