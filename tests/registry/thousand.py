@@ -3,12 +3,13 @@
 
     tests/registry/thousand.py [--build FOLDER] [--runs N] [--only RACE] [--json FILE] [--list | --reverted]
 
-A race is a set of cases of the stepped test programs; RACES below says which, and which removals in tests/defences/registry.toml turn them red
+A race is a set of cases of the stepped test programs; RACES below says which, and which removals in tests/defences/registry*.toml turn them red
 (--reverted takes each away, with tests/defences/run.py, and shows the first case of a race that fails then). A case or a removal that is not there is a failure.
 A program ends with the first run in which a case fails. Progress on standard error.
 Last line: `races: K/N passed R of R runs`, or `races: K/N turn red, R removals`. Exit codes: 0 all did, 1 one that did not, 2 usage, 3 could not run.
 """
 import argparse
+import glob
 import json
 import os
 import re
@@ -127,8 +128,10 @@ def show_reverted(names, place):
 
 
 def show_passed(names, build, runs):
-    with open(os.path.join(ROOT, "tests", "defences", "registry.toml"), "rb") as file:
-        removals = {d["name"] for d in tomllib.load(file)["defence"]}
+    removals = set()
+    for path in glob.glob(os.path.join(ROOT, "tests", "defences", "registry*.toml")):
+        with open(path, "rb") as file:
+            removals |= {d["name"] for d in tomllib.load(file)["defence"]}
     rows = judge(names, add_up(build, runs), runs, removals)
     for row in rows:
         bad = row["failed"] + row["lacking"]
