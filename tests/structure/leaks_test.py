@@ -13,6 +13,7 @@ BASE = {
     "CMakeLists.txt": "project(one)\nadd_test(NAME one COMMAND one)\n",
     "CMakePresets.json": "--leak-check=full\n",
 }
+UNCOUNTED = {"fuzz/uncounted.txt": "fun:f\n", "fuzz/CMakeLists.txt": "-fsanitize-coverage-ignorelist=uncounted.txt\n"}
 
 
 def complaints(tree):
@@ -45,6 +46,11 @@ ROWS = [
     ("findings that fail nothing", with_file("dev", "export TSAN_OPTIONS=exitcode=0\n"), True),
     ("a function that is not instrumented",
      with_file("host/src/a.c", '__attribute__((no_sanitize("address"))) void f(void);\n'), True),
+    ("files of functions that are not instrumented", with_file("CMakeLists.txt", "-fsanitize-ignorelist=a.txt\n"), True),
+    ("functions whose edges are not counted", complaints({**BASE, **UNCOUNTED}), False),
+    ("the same file for more than the counting",
+     complaints({**BASE, **UNCOUNTED, "CMakeLists.txt": "-fsanitize-ignorelist=uncounted.txt\n"}), True),
+    ("the same file, named nowhere", with_file("fuzz/uncounted.txt", "fun:f\n"), True),
     ("a checker asked for its findings", with_file("fuzz/life.c", "if (__lsan_do_recoverable_leak_check()) fail();\n"),
      False),
     ("an allocation that may fail", with_file("tests/CMakeLists.txt", "ASAN_OPTIONS=allocator_may_return_null=1\n"),
