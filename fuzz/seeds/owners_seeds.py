@@ -84,6 +84,8 @@ def managed():
     yield "rolled_back", s.do("charge", {"a": 10}, x=31, c=6).do("authority", c=1)
     s = Script().bound().do("reserve", x=63, c=6).do("step", {}, c=0).do("lose").do("rollback").do("confirm")
     yield "lost_in_between", s.do("end_binding", c=1).do("remove", {}).do("wait").do("authority", c=1).do("manager", c=1)
+    s = Script().bound().do("reserve", x=63, c=6).do("step", c=1).do("step", {}, c=0).do("step", c=2).do("step", c=1)
+    yield "steps_out_of_order", s.do("step", c=1).do("step", c=0).do("step", c=2).do("step", c=2)
     # Taken more than reserved, and a holder makes room behind the plugin's answer.
     s = Script().bound().do("limit", x=100).do("charge", {}, x=63, c=6).do("pressure")
     yield "room_at_commit", s.do("charge", {}, {"a": ONE}, nested("release", b=0), {}, b=1, x=63, c=6, d=56)
