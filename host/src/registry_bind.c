@@ -35,9 +35,11 @@ nxmem_result nx_binding_use(nxmem_binding handle, nx_binding **out, nxmem_error 
  * a sum of none is what is left.
  */
 static NX_APART void end_dropped(nx_binding *b) {
+  NX_STEP("drop: found dropped");
   const uint64_t handle = nx_slot_handle(&b->slot);
   nx_barrier_everywhere();                                                                   /* X1 */
   if (nx_shares_sum(b->uses) != 0) return;                                                   /* X2 */
+  NX_STEP("drop: used by nobody");
   if (!nx_slot_move(&b->slot, handle, NXMEM_SLOT_QUARANTINED, NXMEM_SLOT_RELEASING)) return; /* X3 */
   nx_mechanism *m = nx_mechanism_of_binding(b);
   nx_table_give(&nx_bindings, &b->slot);

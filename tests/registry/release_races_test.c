@@ -373,6 +373,32 @@ static void test_allocated_inside_drop(void **state) {
   strike_dropped(&h);
 }
 
+/*
+ * Whoever was about to end it looks on while another ends it and its slot becomes another binding's, which is dropped too: what was found of the one is
+ * not true of the other, which is used still.
+ */
+static void test_dropped_again(void **state) {
+  (void)state;
+  hall h = set_hall();
+  const nxmem_prepared prepared = nx_must_prepare(&h.bound);
+  nx_actor dropping = {.binding = h.binding};
+  nx_actor_start(&dropping, drop_it, "drop: found dropped");
+  MUST(nxmem_prepared_execute(prepared, &error)); /* its last use: that ends it */
+  const nxmem_binding other = nx_must_bind(h.m);
+  assert_int_equal((uint32_t)other.id, (uint32_t)h.binding.id); /* the slot */
+  assert_int_not_equal(other.id, h.binding.id);
+  nx_actor_go(&dropping, "drop: used by nobody");
+  const nxmem_bound bound = nx_must_allocate_bound(other, 64);
+  const nxmem_prepared last = nx_must_prepare(&bound);
+  MUST(nxmem_binding_end(other, NXMEM_END_DROP, &error));
+  assert_int_equal(nx_actor_end(&dropping), NXMEM_OK);
+  assert_int_equal(nx_state_of(h.m).holdings.bindings, 1); /* the release that was prepared pins it */
+  MUST(nxmem_prepared_execute(last, &error));
+  assert_int_equal(nx_state_of(h.m).holdings.bindings, 0);
+  nx_put_away(h.m);
+  nx_play_strike(&play);
+}
+
 /* Retired meanwhile, it was let in before: it is its maker's, as all that was made before is. */
 static void test_allocated_beside_retirement(void **state) {
   (void)state;
@@ -428,6 +454,7 @@ int main(int count, char **arguments) {
   nx_suite_add(&suite, "drop: when an allocation was let in", test_allocated_beside_drop, "allocate: let in");
   nx_suite_add(&suite, "drop: when an allocation is made", test_allocated_beside_drop, "allocate: noted");
   nx_suite_add(&suite, "drop: while it is looked through", test_allocated_inside_drop, NULL);
+  nx_suite_add(&suite, "drop: what is dropped in the slot of another", test_dropped_again, NULL);
   nx_suite_add(&suite, "retired: when an allocation was let in", test_allocated_beside_retirement, NULL);
   nx_suite_add(&suite, "ended in vain: when an allocation was let in", test_allocated_beside_busy_end, NULL);
   return nx_suite_main(&suite, "registry release races", count, arguments);
