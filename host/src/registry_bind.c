@@ -32,23 +32,24 @@ nxmem_result nx_binding_use(nxmem_binding handle, nx_binding **out, nxmem_error 
 
 /*
  * Whoever finds it without a use ends it, once: the word decides. Uses that come now look at the word and go: so behind the barrier what is left only falls, and
- * a sum of none is what is left.
+ * a sum of none is what is left. That is true of the binding that was found dropped alone: it is that word which is changed, or none.
  */
-static NX_APART void end_dropped(nx_binding *b) {
+static NX_APART void end_dropped(nx_binding *b, uint64_t found) {
   NX_STEP("drop: found dropped");
-  const uint64_t handle = nx_slot_handle(&b->slot);
-  nx_barrier_everywhere();                                                                   /* X1 */
-  if (nx_shares_sum(b->uses) != 0) return;                                                   /* X2 */
+  nx_barrier_everywhere();                 /* X1 */
+  if (nx_shares_sum(b->uses) != 0) return; /* X2 */
   NX_STEP("drop: used by nobody");
-  if (!nx_slot_move(&b->slot, handle, NXMEM_SLOT_QUARANTINED, NXMEM_SLOT_RELEASING)) return; /* X3 */
+  const uint64_t taken = nxmem_word_in_state(found, NXMEM_SLOT_RELEASING);
+  if (!atomic_compare_exchange_strong(&b->slot.word, &found, taken)) return; /* X3 */
   nx_mechanism *m = nx_mechanism_of_binding(b);
   nx_table_give(&nx_bindings, &b->slot);
   atomic_fetch_sub(&m->bindings, 1u);
 }
 
 void nx_binding_unuse(nx_binding *b) {
-  nx_shares_out(b->uses);                                                                     /* U3 */
-  if (nxmem_word_state(atomic_load(&b->slot.word)) == NXMEM_SLOT_QUARANTINED) end_dropped(b); /* U4 */
+  nx_shares_out(b->uses);                           /* U3 */
+  const uint64_t word = atomic_load(&b->slot.word); /* U4 */
+  if (nxmem_word_state(word) == NXMEM_SLOT_QUARANTINED) end_dropped(b, word);
 }
 
 int nx_binding_is_dropped(nx_binding *b) {

@@ -37,7 +37,7 @@ RACES = {
     "loss against select": (["lose: "], ["lose: the selection is dropped", "lose: lifecycle before selection"]),
     "two racing releases": (["release: ", "execute: two at once"], ["prepare: the record is claimed", "prepare: a claimed record is unknown", "execute: once"]),
     "loss against a queued release": (["loss: a queued release", "loss: executed "], ["execute: through the gate", "execute: the lifecycle behind the gate"]),
-    "drop against an allocation": (["drop: "], ["allocate: dropped while it was made", "drop: the last use ends it", "drop: not while it is used"]),
+    "drop against an allocation": (["drop: "], ["allocate: dropped while it was made", "drop: the last use ends it", "drop: not while it is used", "drop: the binding that was found dropped"]),
     "loss against an allocation": (["loss: before an allocation", "loss: when an allocation"], ["allocate: lost while it was made"]),
     "two refusing queues": (["queue: "], ["queue: the refusal is the call's"]),
 }
