@@ -92,6 +92,10 @@ def managed():
     # What a reservation is for goes while holders are asked.
     s = Script().bound().do("limit", x=10).do("pressure")
     yield "authority_goes", s.do("reserve", {"a": ONE}, nested("authority", c=1), x=63, c=6)
+    s = Script().bound().do("limit", x=10).do("pressure")
+    yield "authority_goes_at_once", s.do("charge", {"a": ONE}, nested("authority", c=1), x=63, c=6)
+    # A holder that nobody has a reason to ask.
+    yield "holder_and_room", Script().bound().do("pressure").do("reserve", x=63, c=6).do("rollback")
     yield "reclaim", Script().bound().do("pressure").do("charge", {}, x=63, c=6).do("reclaim", {"d": 4}, x=9)
 
 
