@@ -121,12 +121,48 @@ void nx_objects_prepare(void) {
   (void)pthread_once(&once, ask_for_barrier);
 }
 
-/* What others did before is seen; what they do after sees what this thread did. 0 where the kernel does not do it any more: then calls make their own. */
-static int pass_barrier_everywhere(void) {
-  if (!atomic_load(&barrier_works)) return 1;
-  if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0u, 0) == 0) return 1;
+/* 1 for as long as what was stored plainly before the kernel took its barrier back may not be seen yet. */
+static _Atomic int barrier_leaves;
+
+static uint64_t now_ns(void) {
+  struct timespec now = {0, 0};
+  (void)clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* A signal ends a sleep before its time, and what forbids the barrier may forbid sleeping: so the clock is asked, where there is one. */
+NX_APART void nx_wait_until_stored(void) {
+  const struct timespec long_enough = {0, 1000000};
+  const uint64_t begun = now_ns();
+  do (void)nanosleep(&long_enough, NULL);
+  while (begun != 0 && now_ns() - begun < (uint64_t)long_enough.tv_nsec);
+}
+
+/* Refused although it was registered: by a filter that came later. Calls make their own from now on; who comes before they all do waits as well. */
+static NX_APART int lose_barrier(void) {
+  atomic_store(&barrier_leaves, 1);
   atomic_store(&barrier_works, 0);
+  nx_wait_until_stored();
+  atomic_store(&barrier_leaves, 0);
   return 0;
+}
+
+/* What others did before is seen; what they do after sees what this thread did. 0 where the kernel does not do it any more. */
+static int pass_barrier_everywhere(void) {
+  if (atomic_load(&barrier_works))
+    return syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0u, 0) == 0 ? 1 : lose_barrier();
+  if (atomic_load(&barrier_leaves)) nx_wait_until_stored();
+  return 1;
+}
+
+/*
+ * Behind a store, before a look. The compiler keeps the order; the closer's barrier makes the processor's the same. Whether there is one is asked behind the store too: a
+ * thread that was told so before, and stores when it is no longer true, would make none.
+ */
+static inline void look_behind(void) {
+  atomic_signal_fence(memory_order_seq_cst);
+  if (!atomic_load_explicit(&barrier_works, memory_order_relaxed)) atomic_thread_fence(memory_order_seq_cst);
+  atomic_signal_fence(memory_order_seq_cst);
 }
 
 /*
@@ -135,17 +171,14 @@ static int pass_barrier_everywhere(void) {
  */
 static void count_in_plainly(nx_counter *inside) {
   atomic_store_explicit(inside, atomic_load_explicit(inside, memory_order_relaxed) + 1u, memory_order_relaxed); /* E1 */
-  /* the compiler keeps the order; the closer's barrier makes the processor's the same */
-  atomic_signal_fence(memory_order_seq_cst);
+  look_behind();
 }
 
 static void count_in_one(nx_counter *part, int exclusive) {
-  if (!exclusive)
-    atomic_fetch_add(part, 1u);
-  else if (atomic_load_explicit(&barrier_works, memory_order_relaxed))
+  if (exclusive)
     count_in_plainly(part);
   else
-    (void)atomic_exchange(part, atomic_load_explicit(part, memory_order_relaxed) + 1u);
+    atomic_fetch_add(part, 1u);
 }
 
 static void count_in(nx_visit visit) { count_in_one(&visit.stripe->inside, nx_visit_is_exclusive(visit)); }
@@ -175,7 +208,7 @@ void nx_shares_out(nx_share_of_count *shares) {
     atomic_fetch_sub(part, 1u);
   else
     atomic_store_explicit(part, atomic_load_explicit(part, memory_order_relaxed) - 1u, memory_order_release); /* U3 */
-  nx_look_behind();
+  look_behind();
 }
 
 uint64_t nx_shares_sum(nx_share_of_count *shares) {
@@ -184,21 +217,10 @@ uint64_t nx_shares_sum(nx_share_of_count *shares) {
   return sum;
 }
 
-void nx_look_behind(void) {
-  if (atomic_load_explicit(&barrier_works, memory_order_relaxed))
-    atomic_signal_fence(memory_order_seq_cst);
-  else
-    atomic_thread_fence(memory_order_seq_cst);
-}
-
-/* Refused although it was registered, which no kernel does: a processor keeps no store to itself for a thousandth of a second. */
-static NX_APART void wait_instead(void) {
-  const struct timespec long_enough = {0, 1000000};
-  (void)nanosleep(&long_enough, NULL);
-}
+void nx_look_behind(void) { look_behind(); }
 
 void nx_barrier_everywhere(void) {
-  if (!pass_barrier_everywhere()) wait_instead();
+  (void)pass_barrier_everywhere(); /* or has waited instead */
   atomic_thread_fence(memory_order_seq_cst);
 }
 
@@ -235,12 +257,11 @@ static nxmem_result begin_elsewhere(nxmem_allocator handle, nx_visit *out, nxmem
   return r;
 }
 
-/* The same, where nothing is out of the ordinary: an exclusive stripe, a barrier that works, an allocator that is open. */
+/* The same, where nothing is out of the ordinary: an exclusive stripe, an allocator that is open. */
 nxmem_result nx_visit_begin(nxmem_allocator handle, nx_visit *out, nxmem_error *error) {
   nx_thread *thread = nx_thread_current;
   nx_allocator *allocator = nx_allocator_of(handle.id);
   if (thread == NULL || allocator == NULL || thread->stripe == NX_SHARED_STRIPE || nx_is_forked() ||
-      !atomic_load_explicit(&barrier_works, memory_order_relaxed) ||
       !nxmem_is_claimable(atomic_load(&allocator->slot.word), handle.id))
     return begin_elsewhere(handle, out, error);
   const nx_visit visit = {allocator, thread, &allocator->stripes[thread->stripe]};

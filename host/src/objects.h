@@ -226,6 +226,9 @@ void nx_barrier_everywhere(void);
 /* The other half: what this thread has stored is stored before what it loads next, as far as whoever passes that barrier can tell. */
 void nx_look_behind(void);
 
+/* In place of a barrier that the kernel refuses: no processor keeps a store to itself for a thousandth of a second. [blocks: that long] */
+void nx_wait_until_stored(void);
+
 /* Once, before the first host: what closing needs of the kernel. [any-thread] */
 void nx_objects_prepare(void);
 
