@@ -88,35 +88,6 @@ static nxmem_result commit(nx_charging *k, uint64_t authority, int and_publish, 
 
 static const nxmem_rollback nothing_behind = {0, NXMEM_KEPT_NOT, {0, 0, 0}};
 
-/*
- * Through the owning release where the plugin has made something: the charge ends in what the registry says of it. A loss that was faster has kept it, and
- * ended the charge the same way.
- */
-static NX_APART void roll_back(nx_charging *k, const nxmem_bound *made, nxmem_rollback *out) {
-  *out = nothing_behind;
-  if (k->stage == NX_RESERVED) {
-    nx_charge_cancel(k);
-    return;
-  }
-  nx_side *side = nx_side_of(made->id);
-  const nxmem_axes answered = k->answered;
-  nx_charge_withdraw(k, side);
-  if (nx_bound_withdraw(made, NULL) == NXMEM_OK) return;
-  const uint64_t word = atomic_load(&side->word);
-  if (!nxmem_same_generation(word, made->id) || nxmem_word_state(word) != NXMEM_SLOT_QUARANTINED) return;
-  out->kept = 1;
-  out->keeping = (nxmem_keeping)atomic_load_explicit(&side->keeping, memory_order_relaxed);
-  out->behind = answered;
-}
-
-/* ---- All at once ------------------------------------------------------------------------------------------------- */
-
-static nxmem_result check_request(const nxmem_request *request, const void *out, nxmem_error *error) {
-  if (request == NULL || out == NULL)
-    return nx_fail(error, NXMEM_ERR_INVALID_ARGUMENT, "transaction: request or out is NULL");
-  return NXMEM_OK;
-}
-
 /* Why it is kept: what stands beside it, or, where that is another's by now, what its making was answered. */
 static nxmem_keeping why_kept(nxmem_result r, const nxmem_bound *made) {
   nx_side *side = nx_side_of(made->id);
@@ -125,6 +96,33 @@ static nxmem_keeping why_kept(nxmem_result r, const nxmem_bound *made) {
     return (nxmem_keeping)atomic_load_explicit(&side->keeping, memory_order_relaxed);
   if (r == NXMEM_ERR_TERMINATED) return NXMEM_KEPT_TERMINATED;
   return r == NXMEM_ERR_DEVICE_LOST ? NXMEM_KEPT_DEVICE_LOST : NXMEM_KEPT_OWNER_DROPPED;
+}
+
+/*
+ * Through the owning release where the plugin has made something: the charge ends in what the registry says of it. A loss that was faster keeps it, and
+ * ends the charge the same way, though perhaps not yet: nobody else had its handle, so what did not go back is kept.
+ */
+static NX_APART void roll_back(nx_charging *k, const nxmem_bound *made, nxmem_rollback *out) {
+  *out = nothing_behind;
+  if (k->stage == NX_RESERVED) {
+    nx_charge_cancel(k);
+    return;
+  }
+  nx_mechanism *m = nx_mechanism_at(k->account->mechanism);
+  const nxmem_axes answered = k->answered;
+  nx_charge_withdraw(k, nx_side_of(made->id));
+  const nxmem_result r = nx_bound_withdraw(made, NULL);
+  if (r == NXMEM_OK) return;
+  const int lost = nx_lifecycle(m) >= NXMEM_LIFECYCLE_DEVICE_LOST;
+  *out = (nxmem_rollback){1, why_kept(lost ? NXMEM_ERR_DEVICE_LOST : r, made), answered};
+}
+
+/* ---- All at once ------------------------------------------------------------------------------------------------- */
+
+static nxmem_result check_request(const nxmem_request *request, const void *out, nxmem_error *error) {
+  if (request == NULL || out == NULL)
+    return nx_fail(error, NXMEM_ERR_INVALID_ARGUMENT, "transaction: request or out is NULL");
+  return NXMEM_OK;
 }
 
 /* Whoever ended it has kept it and told the books. */

@@ -105,6 +105,7 @@ static void settle(nx_owned *o, nx_visit visit, nxmem_keeping keeping, nx_releas
 }
 
 nxmem_keeping nx_owned_keep(nx_owned *o, nxmem_keeping why) {
+  NX_STEP("keep: claimed");
   const nxmem_keeping keeping = nxmem_keep_owned(nx_lifecycle(o->mechanism), why);
   nx_release_answer answer = {.fate = NXMEM_FATE_QUARANTINED, .residual = NXMEM_UNWRITTEN_COUNT};
   settle(o, nx_visit_of(nx_allocator_of(o->allocator)), keeping, &answer);

@@ -4,6 +4,7 @@
  * Attackers played: callers that release, execute, lose, drop and remove at once; a device that vanishes in every gap.
  * Promise: no order of the steps releases an allocation twice, loses one, or lets a call into a lost plugin.
  */
+#include "nxmem_manager.h"
 #include "registrytest.h"
 #include "steps.h"
 
@@ -429,6 +430,38 @@ static void test_allocated_beside_busy_end(void **state) {
   nx_play_strike(&play);
 }
 
+/* ---- A manager's transaction ----------------------------------------------------------------------------------------- */
+
+static nxmem_transaction transaction;
+static nxmem_rollback left;
+static void roll_it_back(nx_actor *a) { a->result = nxmem_transaction_rollback(transaction, &left, &a->error); }
+
+/* A loss has claimed what is rolled back, and kept nothing yet: it is behind all the same, and the rollback says so. */
+static void test_rolled_back_beside_loss(void **state) {
+  (void)state;
+  hall h = set_hall();
+  MUST(nxmem_bound_release(&h.bound, &error));
+  nxmem_manager manager;
+  MUST(nxmem_manager_create(&manager, &error));
+  MUST(nxmem_manager_add_authority(manager, play.authority, NXMEM_TIER_HOST, NULL, &error));
+  const nxmem_request request = {play.authority, h.binding, 64, 16, NULL, {64, 64, 64}};
+  MUST(nxmem_transaction_reserve(manager, &request, &transaction, &error));
+  MUST(nxmem_transaction_allocate(transaction, &error));
+  nx_actor rolling = {0}, losing = {.mechanism = h.m};
+  nx_actor_start(&rolling, roll_it_back, "release: looked at");
+  nx_actor_start(&losing, lose_it, "keep: claimed");
+  assert_int_equal(nx_actor_end(&rolling), NXMEM_OK);
+  assert_int_equal(left.kept, 1);
+  assert_int_equal(left.keeping, NXMEM_KEPT_DEVICE_LOST);
+  assert_int_equal(left.behind.charged, 64);
+  assert_int_equal(nx_actor_end(&losing), NXMEM_OK);
+  MUST(nxmem_binding_end(h.binding, 0, &error));
+  nx_must_bury(h.m);
+  MUST(nxmem_manager_remove_authority(manager, play.authority, &error));
+  MUST(nxmem_manager_destroy(manager, &error));
+  nx_play_strike_lost(&play);
+}
+
 int main(int count, char **arguments) {
   nx_suite suite = {0};
   static void (*const releases[])(nx_actor *) = {release_it, prepare_it};
@@ -457,5 +490,6 @@ int main(int count, char **arguments) {
   nx_suite_add(&suite, "drop: what is dropped in the slot of another", test_dropped_again, NULL);
   nx_suite_add(&suite, "retired: when an allocation was let in", test_allocated_beside_retirement, NULL);
   nx_suite_add(&suite, "ended in vain: when an allocation was let in", test_allocated_beside_busy_end, NULL);
+  nx_suite_add(&suite, "loss: takes what is rolled back", test_rolled_back_beside_loss, NULL);
   return nx_suite_main(&suite, "registry release races", count, arguments);
 }
