@@ -127,7 +127,7 @@ NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_manager_allocate(nxmem_manager 
 
 /*
  * The same, step by step. A transaction belongs to one caller at a time. Any step that fails leaves it as it was, to be tried again or rolled back; only a failed publish has ended it: the device
- * was lost, and what it made is kept.
+ * was lost or the binding dropped, and what it made is kept.
  *
  * NXMEM_ERR_STALE_HANDLE  no open transaction.
  * NXMEM_ERR_BUSY          a step out of order, or one that another thread is in.
