@@ -39,11 +39,9 @@ BEHIND_ANOTHER = {
     "ORACLE owners: pages: a plugin is entered whose device is lost": "the host's own gate is shut before: it lets nobody in",
     "ORACLE owners: remove: a plugin is entered whose device is lost": "a removal that has to be refused is no call that may enter: the harness says so first",
     "ORACLE owners: open: not asked": "the slot is the factory's, which nothing but an opening knows",
-    "ORACLE owners: snapshot: an authority that is not in the books": "how many there are is compared first",
     "ORACLE owners: at the end a mechanism is left": "what its removal answers is compared first",
     "ORACLE owners: at the end a manager is left": "what its destruction answers is compared first",
     "ORACLE owners: at the end a registry is left": "what its destruction answers is compared first",
-    "ORACLE owners: roll back: the plugin was not asked": "what the rollback says it kept, and what stays charged, is booked by whether it was asked",
 }
 ONE_ORACLE = {"life_fail": "life", "life_expect": "life", "life_same_result": "life", "same": "life",
               "own_expect": "owners", "own_same": "owners", "own_result": "owners", "own_axes": "owners", "same_figures": "owners",
