@@ -230,10 +230,12 @@ static uint64_t uses(void) {
 static void test_many_threads(void **state) {
   const int drops = *state != NULL;
   set();
+  puppet.concurrent = 1; /* no note of the last request: there is no last one */
   pthread_t threads[MANY];
   assert_int_equal(pthread_barrier_init(&all_there, NULL, MANY), 0);
   for (int t = 0; t < MANY; t++) assert_int_equal(pthread_create(&threads[t], NULL, make_some, made[t]), 0);
   for (int t = 0; t < MANY; t++) assert_int_equal(pthread_join(threads[t], NULL), 0);
+  puppet.concurrent = 0;
   assert_int_equal(uses(), MANY * EACH);
   REFUSED(nxmem_binding_end(b, 0, &error), NXMEM_ERR_BUSY);
   nxmem_prepared last = {0};
