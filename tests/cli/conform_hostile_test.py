@@ -171,7 +171,7 @@ ONE_MECHANISM = {"too-many": "eager-01"}
 
 def judged(path, report, *args):
     """What failed, by mechanism; None: of the module."""
-    command = [Setting.nxmem, "conform", path, "--cycles", "0", "--timeout", "5", "--json", report, *args]
+    command = [Setting.nxmem, "conform", path, "--cycles", "0", "--timeout", "2", "--json", report, *args]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           timeout=LIMIT_SECONDS, env=environment())
     assert done.returncode in (0, 1), f"exit {done.returncode}: {done.stderr.decode(errors='replace')}"
