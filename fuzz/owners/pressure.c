@@ -95,6 +95,8 @@ static void believe(const nxmem_axes *given) {
     const uint64_t most = *own_axis(&said, i) < *left ? *own_axis(&said, i) : *left;
     *left -= most;
     *own_axis(&own.asking.given, i) += most;
+    /* as every sum of the books */
+    if (*own_axis(&own.asking.given, i) > NXMEM_TOTAL_MAX) *own_axis(&own.asking.given, i) = NXMEM_TOTAL_MAX;
   }
 }
 
