@@ -210,6 +210,12 @@ nxmem_slot_state nx_charging_made(nx_charging *charging, nx_side *side, uint64_t
 /* Was it lost, or its binding dropped, while the plugin was asked? Then it is kept, and why; called behind its publication. */
 nxmem_result nx_bound_look_again(nx_binding *binding, const nxmem_bound *bound, nxmem_error *error);
 
+/*
+ * It ended while the plugin was asked, and whoever ended it did not see it: it is kept now, unless it was seen after all. The plugin is not asked. DEVICE_LOST, TERMINATED by
+ * its mechanism's lifecycle; STALE_HANDLE: its binding was dropped.
+ */
+nxmem_result nx_bound_keep(uint32_t lifecycle, const nxmem_bound *bound, const char *verb, nxmem_error *error);
+
 /* NXMEM_OK; or DEVICE_LOST, TERMINATED, STALE_HANDLE: it is kept, and the books have been told. */
 nxmem_result nx_bound_publish(const nxmem_bound *bound, nxmem_error *error);
 

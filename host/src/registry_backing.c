@@ -50,18 +50,12 @@ static nxmem_result begin(const nxmem_bound *bound, nxmem_work work, backing_cal
   return r;
 }
 
-static NX_APART nxmem_result keep(const nxmem_bound *bound, nxmem_verdict v, const char *verb, nxmem_error *error) {
-  nx_owned owned;
-  if (nx_owned_claim(bound, verb, &owned, NULL) == NXMEM_OK) (void)nx_owned_keep(&owned, NXMEM_KEPT_OWNER_DROPPED);
-  if (v.reason != NXMEM_REASON_NONE) return nx_ended(v, verb, error);
-  return nx_fail(error, NXMEM_ERR_STALE_HANDLE, "%s: the binding was dropped meanwhile", verb);
-}
-
 /* A loss, or the end of its owner, passed by what this call had pinned. */
 static nxmem_result end(const nxmem_bound *bound, backing_call *call, nxmem_result r, const char *verb,
                         nxmem_error *error) {
-  const nxmem_verdict v = nxmem_check_work(nx_lifecycle(call->mechanism), NXMEM_WORK_RELEASE);
-  if (v.reason != NXMEM_REASON_NONE || nx_binding_is_dropped(call->binding)) r = keep(bound, v, verb, error);
+  const uint32_t lifecycle = nx_lifecycle(call->mechanism);
+  const int ended = nxmem_check_work(lifecycle, NXMEM_WORK_RELEASE).reason != NXMEM_REASON_NONE;
+  if (ended || nx_binding_is_dropped(call->binding)) r = nx_bound_keep(lifecycle, bound, verb, error);
   nx_binding_unuse(call->binding);
   return r;
 }

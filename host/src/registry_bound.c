@@ -143,14 +143,14 @@ static nxmem_result make(nx_binding *b, nxmem_bound *bound, const nxmem_allocate
   return r;
 }
 
-/* It ended while the plugin was asked, and whoever ended it did not see it: it is kept now, unless it was seen after all. The plugin is not asked. */
-static NX_APART nxmem_result keep_made(uint32_t lifecycle, const nxmem_bound *bound, nxmem_error *error) {
+NX_APART nxmem_result nx_bound_keep(uint32_t lifecycle, const nxmem_bound *bound, const char *verb,
+                                    nxmem_error *error) {
   nx_owned owned;
-  if (nx_owned_claim(bound, "allocate", &owned, NULL) == NXMEM_OK) /* N6 */
+  if (nx_owned_claim(bound, verb, &owned, NULL) == NXMEM_OK) /* N6 */
     (void)nx_owned_keep(&owned, NXMEM_KEPT_OWNER_DROPPED);
   const nxmem_verdict v = nxmem_check_work(lifecycle, NXMEM_WORK_RELEASE);
-  if (v.reason != NXMEM_REASON_NONE) return nx_ended(v, "allocate", error);
-  return nx_fail(error, NXMEM_ERR_STALE_HANDLE, "allocate: the binding was dropped meanwhile");
+  if (v.reason != NXMEM_REASON_NONE) return nx_ended(v, verb, error);
+  return nx_fail(error, NXMEM_ERR_STALE_HANDLE, "%s: the binding was dropped meanwhile", verb);
 }
 
 /*
@@ -165,7 +165,7 @@ static nxmem_result look_again(nx_binding *b, nx_mechanism *m, const nxmem_bound
       nxmem_word_state(word) != NXMEM_SLOT_QUARANTINED)
     return NXMEM_OK;
   const nxmem_bound copy = *bound; /* so that the caller's may stay in registers */
-  return keep_made(lifecycle, &copy, error);
+  return nx_bound_keep(lifecycle, &copy, "allocate", error);
 }
 
 NX_HOT nxmem_result nxmem_bound_allocate(nxmem_binding binding, uint64_t bytes, uint64_t align,

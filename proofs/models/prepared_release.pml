@@ -6,7 +6,7 @@
  *
  * host/src/registry_bound.c      make, make_inside          N1 count in, N2 look, N3 the plugin's allocate, N4 show it live
  *                                look_again                 N5 look again
- *                                keep_made                  N6 retain it (one compare-and-swap)
+ *                                nx_bound_keep              N6 retain it (one compare-and-swap)
  * host/src/registry_owning.c     nx_owned_claim             P1 take the live record (one compare-and-swap)
  *                                nx_prepared_execute        E1 take the prepared release (one compare-and-swap)
  *                                nx_owned_give_back         E2 count in, E3 look, E4 the plugin's release, E5 look again, E6 settle

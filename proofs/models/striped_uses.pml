@@ -13,7 +13,7 @@
  *                            drop                         D1 dropped (a store), D2 the barrier, D3 keep what is live
  * host/src/registry_bound.c  make_inside                  N4 show the allocation live (a store)
  *                            look_again                   N5 look at the word again
- *                            keep_made                    N6 keep it (one compare-and-swap)
+ *                            nx_bound_keep                N6 keep it (one compare-and-swap)
  *
  * Property: a dropped binding ends once, when nobody uses it and its drop is through; behind the drop no allocation of it is anybody's.
  *
