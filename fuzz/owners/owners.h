@@ -209,6 +209,7 @@ nxmem_result own_work(own_life now, own_life last); /* may such work begin, whos
 void own_unuse(uint8_t binding);
 void own_settle(uint8_t block, nxmem_keeping keeping, uint32_t status);
 void own_keep(uint8_t block, nxmem_keeping why);
+void own_settle_next(own_queue *queue, own_call *call);                       /* of a lost device, without a call */
 uint64_t own_keep_all(uint8_t mechanism, uint8_t binding, nxmem_keeping why); /* binding OWN_NOBODY: of all */
 uint64_t own_inside(const own_mechanism *m);
 void own_drop_selection(uint8_t mechanism);

@@ -141,7 +141,7 @@ static NxmemStatus allocate(void *ctx, const NxmemAllocRequest *request, NxmemAl
 
 /* ---- Releasing ---------------------------------------------------------------------------------------------------- */
 
-static void settle_next(own_queue *q, own_call *c) {
+void own_settle_next(own_queue *q, own_call *c) {
   const uint8_t block = q->blocks[0];
   memmove(q->blocks, q->blocks + 1, sizeof q->blocks - 1u);
   q->count--;
@@ -156,7 +156,7 @@ static uint8_t take_from_queue(own_call *c, uint8_t wanted) {
   own_queue *q = &own.queues[c->queue];
   while (c->left != 0 && q->count != 0 && q->blocks[0] != wanted) {
     own_expect(own_mechanism_of(q->blocks[0])->life > OWN_RETIRED, "drain: one that can be given back is passed over");
-    settle_next(q, c);
+    own_settle_next(q, c);
   }
   own_expect(c->left != 0 && q->count != 0, "drain: one is asked back that was not next");
   memmove(q->blocks, q->blocks + 1, sizeof q->blocks - 1u);

@@ -3,8 +3,6 @@
  * Attackers: records that are not what was allocated; queues that are full or close; losses on each edge between two steps.
  * Promise: the record goes once; what is not given back is kept under its reason.
  */
-#include <string.h>
-
 #include "owners.h"
 
 /* What a caller names: mostly what was allocated. */
@@ -229,14 +227,8 @@ void own_op_push(const life_record *op) {
 
 static void drain_rest(own_queue *q, own_call *c) {
   while (c->left != 0 && q->count != 0) {
-    const uint8_t block = q->blocks[0];
-    own_expect(own_mechanism_of(block)->life > OWN_RETIRED, "drain: one that can be given back is left");
-    memmove(q->blocks, q->blocks + 1, sizeof q->blocks - 1u);
-    q->count--;
-    c->left--;
-    c->quarantined++;
-    own_mechanism_of(block)->prepared--;
-    own_keep(block, NXMEM_KEPT_DEVICE_LOST);
+    own_expect(own_mechanism_of(q->blocks[0])->life > OWN_RETIRED, "drain: one that can be given back is left");
+    own_settle_next(q, c);
   }
 }
 
