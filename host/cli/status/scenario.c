@@ -67,11 +67,11 @@ int nx_keys_check(nx_scenario *s, json_t *object, const char *where, const char 
 static const char *const SCENARIO_KEYS[] = {"plugins", "authorities", "limits", "mechanisms", "steps", NULL};
 static const char *const AUTHORITY_KEYS[] = {"tier", "budget", NULL};
 static const char *const MECHANISM_KEYS[] = {"plugin", "mechanism", "authority", NULL};
-static const char *const AXES_KEYS[] = {"charged", "physical", "mapped", NULL};
+const char *const NX_AXES_KEYS[] = {"charged", "physical", "mapped", NULL};
 
 /* An axis that is not named stays as it was. */
 int nx_axes_read(nx_scenario *s, json_t *value, const char *where, nxmem_axes *out) {
-  if (nx_keys_check(s, value, where, AXES_KEYS)) return -1;
+  if (nx_keys_check(s, value, where, NX_AXES_KEYS)) return -1;
   if (nx_number_read(s, value, "charged", where, &out->charged) ||
       nx_number_read(s, value, "physical", where, &out->physical))
     return -1;

@@ -55,6 +55,7 @@ int nx_scenario_run(nx_scenario *scenario, nx_report *report);
 int nx_scenario_show(nx_scenario *scenario, nx_report *report);
 
 /* Shared by those above. */
+extern const char *const NX_AXES_KEYS[]; /* of nxmem_axes, in its order; NULL behind them */
 nx_named *nx_named_find(nx_names *names, const char *name);
 int nx_keys_check(nx_scenario *scenario, json_t *object, const char *where, const char *const *known);
 int nx_number_read(nx_scenario *scenario, const json_t *object, const char *key, const char *where, uint64_t *out);

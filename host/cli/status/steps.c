@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "nxmem/unload.h"
 #include "progress.h"
 #include "scenario.h"
 #include "words.h"
@@ -169,21 +170,33 @@ static void set_drained(json_t *row, const nxmem_drained *drained) {
   nx_set_number(row, "left", drained->left);
 }
 
-/* The name of what is over its limit, or of what is still held: in the reports' order. */
+/* What is still held, by the name that a report has for it. */
+static const struct held {
+  uint32_t reason, field;
+  const char *name;
+} HELD[] = {
+    {NXMEM_REASON_HOST_HOLDS, NXMEM_AXIS_ALLOCATORS, "host_allocators"},
+    {NXMEM_REASON_HOST_HOLDS, NXMEM_AXIS_ALLOCATIONS, "host_allocations"},
+    {NXMEM_REASON_HOST_HOLDS, NXMEM_AXIS_CALLS_INSIDE, "host_calls_inside"},
+    {NXMEM_REASON_HOST_HOLDS, NXMEM_AXIS_HELD_SLOTS, "host_held_slots"},
+    {NXMEM_REASON_HOST_HOLDS, NXMEM_AXIS_UNPAID_DEBTS, "host_unpaid_debts"},
+    {NXMEM_REASON_PLUGIN_HOLDS, offsetof(NxmemUnloadReport, live_allocators), "live_allocators"},
+    {NXMEM_REASON_PLUGIN_HOLDS, offsetof(NxmemUnloadReport, live_allocations), "live_allocations"},
+    {NXMEM_REASON_PLUGIN_HOLDS, offsetof(NxmemUnloadReport, live_views), "live_views"},
+    {NXMEM_REASON_PLUGIN_HOLDS, offsetof(NxmemUnloadReport, live_capabilities), "live_capabilities"},
+    {NXMEM_REASON_PLUGIN_HOLDS, offsetof(NxmemUnloadReport, queued_releases), "queued_releases"},
+};
+
+static const char *held_of(const nxmem_error *error) {
+  for (size_t i = 0; i < sizeof HELD / sizeof HELD[0]; i++)
+    if (HELD[i].reason == error->reason && HELD[i].field == error->field) return HELD[i].name;
+  return NULL;
+}
+
+/* The axis that is over its limit, or on which something is still held; NULL: no refusal of that kind. */
 static const char *axis_of(const nxmem_error *error) {
-  static const char *const quota[] = {"charged", "physical", "mapped"};
-  static const char *const host[] = {"host_allocators", "host_allocations", "host_calls_inside", "host_held_slots",
-                                     "host_unpaid_debts"};
-  static const char *const plugin[] = {"live_allocators", "live_allocations", "live_views", "live_capabilities",
-                                       "queued_releases"};
-  enum { FIRST = offsetof(NxmemUnloadReport, live_allocators), EACH = sizeof(uint64_t) };
-  uint32_t at = error->field;
-  if (error->result == NXMEM_ERR_OVER_LIMIT) return at < 3 ? quota[at] : NULL;
-  if (error->result == NXMEM_ERR_BUSY && error->reason == NXMEM_REASON_HOST_HOLDS)
-    return at - 1 < 5 ? host[at - 1] : NULL;
-  if (error->result != NXMEM_ERR_BUSY || error->reason != NXMEM_REASON_PLUGIN_HOLDS || at < FIRST) return NULL;
-  at = (at - FIRST) / EACH;
-  return at < 5 ? plugin[at] : NULL;
+  if (error->result == NXMEM_ERR_OVER_LIMIT) return error->field < 3 ? NX_AXES_KEYS[error->field] : NULL;
+  return error->result == NXMEM_ERR_BUSY ? held_of(error) : NULL;
 }
 
 static void set_refusal(json_t *row, const nxmem_error *error) {
