@@ -270,8 +270,8 @@ typedef struct nxmem_binding_info {
   nxmem_mechanism mechanism;
   nxmem_context context;
   nxmem_authority authority;
-  uint64_t
-      uses; /* live allocations, prepared releases and calls at it; of moving things each thread's part as it was at one moment */
+  /* Live allocations, prepared releases and calls at it. While they come and go, each thread's part as it was at one moment. */
+  uint64_t uses;
 } nxmem_binding_info;
 NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_binding_get_info(nxmem_binding binding, nxmem_binding_info *out,
                                                                   nxmem_error *error);

@@ -193,8 +193,7 @@ const nx_audit_rule NX_AUDIT_RULE[NX_AUDIT_RULES] = {
     [NX_AUDIT_CHANGED] =
         {"NXA-043", "changed", NX_AUDIT_ERROR, "the file changed while it was looked at",
          "The static part judged a copy that was read once; the path holds other bytes, another file or nothing now, "
-         "or "
-         "the file was renamed, written to or given another mode or owner meanwhile and put back as it was. "
+         "or the file was renamed, written to or given another mode or owner meanwhile and put back as it was. "
          "What was loaded is not known to be what was judged. Find out who writes there, and run the audit again."},
     [NX_AUDIT_UNCONFINED] =
         {"NXA-044", "unconfined", NX_AUDIT_NOTE, "part of the confinement was not available",
