@@ -6,9 +6,12 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "fault_rows.h"
@@ -57,16 +60,22 @@ static void call_host(void) {
 
 /* ---- lingering-thread: it outlives the report that says nothing is left ------------------------------------------- */
 
+/* It is asleep in the kernel before the load returns: awake, it would run into pages that are gone when the module goes. */
+static uint32_t arriving, resting;
+
 static void *linger(void *argument) {
   (void)argument;
   nx_count(NX_PROBE_THREADS_INSIDE);
-  hang();
+  for (;;) syscall(SYS_futex, &arriving, FUTEX_WAIT_PRIVATE, 0u, NULL, NULL, 0u);
   return NULL;
 }
 
 static void start_thread(void) {
   pthread_t thread;
-  if (pthread_create(&thread, NULL, linger, NULL) == 0) pthread_detach(thread);
+  if (pthread_create(&thread, NULL, linger, NULL) != 0) return;
+  pthread_detach(thread);
+  /* Moved from one word to the other: only a sleeper is. */
+  while (syscall(SYS_futex, &arriving, FUTEX_CMP_REQUEUE_PRIVATE, 0, 1ul, &resting, 0u) != 1) sched_yield();
 }
 
 static NxmemStatus enumerate_crashing(const NxmemAllocatorFactoryVtable **entries, uint64_t *count) {

@@ -121,7 +121,7 @@ def show_reverted(names, place):
     rows = [{"race": name, "removals": {removal: red.get(removal) for removal in RACES[name][1]}} for name in names]
     for row in rows:
         good = all(row["removals"].values())
-        print(f"{'ok ' if good else 'BAD'} {row['race']}")
+        print(f"{'red    ' if good else 'NOT RED'} {row['race']}")
         for removal, case in row["removals"].items():
             print(f"      without \"{removal}\": {case or 'NO RACE FAILS'}")
     return rows, sum(all(row["removals"].values()) for row in rows), len(red)
@@ -135,7 +135,7 @@ def show_passed(names, build, runs):
     rows = judge(names, add_up(build, runs), runs, removals)
     for row in rows:
         bad = row["failed"] + row["lacking"]
-        print(f"{'ok ' if not bad else 'BAD'} {row['race']}: {len(row['cases'])} cases" + (f"; {', '.join(bad)}" if bad else ""))
+        print(f"{'passed' if not bad else 'FAILED'} {row['race']}: {len(row['cases'])} cases" + (f"; {', '.join(bad)}" if bad else ""))
     return rows, sum(not row["failed"] + row["lacking"] for row in rows)
 
 
