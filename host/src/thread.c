@@ -69,8 +69,8 @@ static void leave_locked(nx_thread *thread) {
 
 /* In doubt it is there. A number that is the asking thread's own was another's before, which is gone. */
 static int is_gone(const nx_thread *thread, int32_t own_number) {
+  if (thread->process != (int32_t)getpid()) return 0; /* another process with the same memory, and perhaps with numbers of its own */
   if (thread->number == own_number) return 1;
-  if (thread->process != (int32_t)getpid()) return 0; /* another process with the same memory */
   const int before = errno;
   const int gone = syscall(SYS_tgkill, getpid(), thread->number, 0) != 0 && errno == ESRCH;
   errno = before;
@@ -128,6 +128,7 @@ nx_thread *nx_thread_begin(void) {
     free(thread);
     thread = NULL;
   }
+  if (thread != NULL) thread->stripe = NX_SHARED_STRIPE; /* what calls while it begins, from a signal or from free(), writes to nobody's own */
   nx_thread_current = thread != NULL ? thread : &common;
   if (thread == NULL) return &common;
   enter_ring(thread); /* before a stripe is looked for: one may come back */

@@ -269,6 +269,38 @@ static void test_very_last(void **state) {
   nx_stage_strike(&stage);
 }
 
+/* ---- Threads that begin ---------------------------------------------------------------------------------------------- */
+
+static _Thread_local int interrupted; /* while it begins: a signal's handler, or an allocator that calls the host */
+static _Atomic uint32_t stripe_between;
+
+static void call_while_beginning(void) {
+  if (!interrupted) return;
+  interrupted = 0;
+  atomic_store(&stripe_between, nx_thread_self()->stripe);
+  use_host_late(NULL);
+}
+
+static void *begin_interrupted(void *unused) {
+  interrupted = 1;
+  return allocate_and_end(unused);
+}
+
+/* It has no stripe yet, and writes to none that has its writer. */
+static void test_begins(void **state) {
+  const nx_case *c = *state;
+  set_numbers(c->mode, 4096, NXMEM_OVERLAP_CHECKED);
+  (void)allocate_and_end(NULL);
+  assert_int_not_equal(nx_thread_self()->stripe, NX_SHARED_STRIPE);
+  atomic_store(&stripe_between, nx_thread_self()->stripe);
+  pthread_t thread;
+  assert_int_equal(pthread_create(&thread, NULL, begin_interrupted, NULL), 0);
+  pthread_join(thread, NULL);
+  assert_int_equal(atomic_load(&stripe_between), NX_SHARED_STRIPE);
+  assert_holds(0, 0);
+  nx_stage_strike(&stage);
+}
+
 /* ---- Closing -------------------------------------------------------------------------------------------------------- */
 
 static _Atomic int stop;
@@ -391,7 +423,10 @@ long __wrap_syscall(long number, ...);
 
 /* What the host asks for has three arguments, or none. */
 long __wrap_syscall(long number, ...) {
-  if (number == SYS_gettid) return __real_syscall(number);
+  if (number == SYS_gettid) {
+    call_while_beginning();
+    return __real_syscall(number);
+  }
   va_list arguments;
   va_start(arguments, number);
   const long first = va_arg(arguments, long), second = va_arg(arguments, long), third = va_arg(arguments, long);
@@ -459,6 +494,7 @@ static const nx_row_head ends_rows[] = {{"a thousand threads, one after the othe
 static const nx_row_head late_rows[] = {{"the host used from a thread's last destructors", NX_GUARDED_ONLY}};
 static const nx_row_head very_last_rows[] = {
     {"the host first used in the last round of a thread's destructors", NX_GUARDED_ONLY}};
+static const nx_row_head begins_rows[] = {{"the host called while a thread begins", NX_GUARDED_ONLY}};
 static const nx_row_head closes_rows[] = {{"closes beside twenty threads", NX_GUARDED_ONLY}};
 static const nx_row_head barrier_rows[] = {{"a kernel that takes its barrier back", NX_GUARDED_ONLY}};
 
@@ -470,6 +506,7 @@ int main(void) {
   nx_suite_modes(&suite, ROWS(ends_rows), test_ends);
   nx_suite_modes(&suite, ROWS(late_rows), test_late);
   if (FOLLOWS_LAST_ROUND) nx_suite_modes(&suite, ROWS(very_last_rows), test_very_last);
+  nx_suite_modes(&suite, ROWS(begins_rows), test_begins);
   nx_suite_modes(&suite, ROWS(closes_rows), test_closes);
   nx_suite_modes(&suite, ROWS(barrier_rows), test_barrier); /* last: the barrier is gone for good */
   return nx_suite_run(&suite, "host_stripes");
