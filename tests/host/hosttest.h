@@ -13,6 +13,18 @@
 #include "nxmem/unload.h"
 #include "support.h"
 
+/* Whether ThreadSanitizer looks on. */
+#if defined(__SANITIZE_THREAD__)
+#define NX_THREAD_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define NX_THREAD_SANITIZER 1
+#endif
+#endif
+#ifndef NX_THREAD_SANITIZER
+#define NX_THREAD_SANITIZER 0
+#endif
+
 /* ---- Rows in both fetch modes ------------------------------------------------------------------------------------ */
 
 typedef enum nx_modes {

@@ -16,21 +16,10 @@
 enum { THREADS = 8 };
 
 /*
- * A race detector does not see the loader's lock. Where two threads map and unmap files of their own, one file comes to
- * lie where
- * another lay before, and the detector takes them for one object. There each file is held mapped by the test.
+ * A race detector does not see the loader's lock. Where two threads map and unmap files of their own, one file comes to lie where another lay before, and the detector
+ * takes them for one object. There each file is held mapped by the test.
  */
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define LOADER_IS_UNSEEN 1
-#endif
-#endif
-#if defined(__SANITIZE_THREAD__)
-#define LOADER_IS_UNSEEN 1
-#endif
-#ifndef LOADER_IS_UNSEEN
-#define LOADER_IS_UNSEEN 0
-#endif
+enum { LOADER_IS_UNSEEN = NX_THREAD_SANITIZER };
 
 /* What the threads share. */
 static struct {
