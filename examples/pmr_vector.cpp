@@ -6,6 +6,7 @@
 // Promise: prints the sum of what the vector held, and how much of the plugin's memory it took; 1 with the first refusal otherwise.
 #include <cinttypes>
 #include <cstdio>
+#include <memory>
 #include <nxmem.hpp>
 #include <numeric>
 #include <vector>
@@ -22,10 +23,9 @@ int main(int count, char **arguments) {
   nxmem::host host = must(nxmem::host::create());
   nxmem::plugin plugin = must(host.open(arguments[1]));
   nxmem::allocator allocator = must(plugin.open(arguments[2]));
-  (void)must(nxmem::memory_resource::fits(allocator));
   {
-    nxmem::memory_resource memory(allocator);
-    std::pmr::vector<std::uint64_t> numbers(&memory);
+    const std::unique_ptr<nxmem::memory_resource> memory = must(nxmem::memory_resource::over(allocator));
+    std::pmr::vector<std::uint64_t> numbers(memory.get());
     for (std::uint64_t i = 1; i <= 100000; i++) numbers.push_back(i);
     const nxmem_allocator_info held = must(allocator.info());
     std::printf("sum %" PRIu64 ", %" PRIu64 " allocation, %s bytes mapped\n",

@@ -16,6 +16,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <memory_resource>
 #include <mutex>
 #include <new>
@@ -42,14 +43,32 @@ class [[nodiscard]] result {
   bool has_value() const noexcept { return value_.has_value(); }
   explicit operator bool() const noexcept { return has_value(); }
   T &value() & noexcept { return value_ ? *value_ : (std::abort(), *value_); }
+  const T &value() const & noexcept { return value_ ? *value_ : (std::abort(), *value_); }
   T &&value() && noexcept { return std::move(value()); }
+  const T &&value() const && noexcept { return std::move(value()); }
   T &operator*() & noexcept { return value(); }
+  const T &operator*() const & noexcept { return value(); }
   T &&operator*() && noexcept { return std::move(value()); }
+  const T &&operator*() const && noexcept { return std::move(value()); }
   T *operator->() noexcept { return &value(); }
-  const failure &error() const noexcept {
+  const T *operator->() const noexcept { return &value(); }
+
+  // The value, or else this one.
+  template <typename U>
+  T value_or(U &&other) const & {
+    return value_ ? *value_ : static_cast<T>(std::forward<U>(other));
+  }
+  template <typename U>
+  T value_or(U &&other) && {
+    return value_ ? std::move(*value_) : static_cast<T>(std::forward<U>(other));
+  }
+
+  const failure &error() const & noexcept {
     if (value_) std::abort();
     return failure_;
   }
+  // Of a result that goes: a copy, which may be kept.
+  failure error() && noexcept { return std::as_const(*this).error(); }
 
  private:
   std::optional<T> value_;
@@ -64,10 +83,16 @@ class [[nodiscard]] result<void> {
 
   bool has_value() const noexcept { return !failed_; }
   explicit operator bool() const noexcept { return !failed_; }
-  const failure &error() const noexcept {
+  void value() const noexcept {
+    if (failed_) std::abort();
+  }
+  void operator*() const noexcept { value(); }
+
+  const failure &error() const & noexcept {
     if (!failed_) std::abort();
     return failure_;
   }
+  failure error() && noexcept { return std::as_const(*this).error(); }
 
  private:
   bool failed_ = false;
@@ -86,6 +111,13 @@ inline void tell(const char *what, const failure &why) noexcept {
 
 inline result<void> outcome(nxmem_result code, const failure &why) noexcept {
   return code == NXMEM_OK ? result<void>() : result<void>(why);
+}
+
+inline failure failed(nxmem_result code, const char *message) noexcept {
+  failure why;
+  why.detail.result = code;
+  std::strncpy(why.detail.message, message, sizeof why.detail.message - 1);
+  return why;
 }
 
 // A handle that is owned: moved, never copied; {0} owns nothing.
@@ -292,27 +324,34 @@ class host : public detail::handle<nxmem_host> {
 
 // ---- std::pmr ---------------------------------------------------------------------------------------------------------
 
-// Memory of an open allocator for the standard's containers: of tier host, since they write to it. The allocator stays the caller's and must outlive it; so must
-// the resource what it allocated. Any thread. What the plugin refuses is std::bad_alloc; what it keeps of a release is told as any failed end is.
+// Memory of an open allocator for the standard's containers. They write to it, so it is had over memory of tier host alone, and that is looked at where it is
+// made: over() is the only way to one. The allocator stays the caller's and must outlive it; so must the resource what it allocated. Any thread. What the plugin
+// refuses is std::bad_alloc; what it keeps of a release is told as any failed end is.
 class memory_resource : public std::pmr::memory_resource {
  public:
-  static result<std::nullptr_t> fits(const allocator &from) noexcept {
-    result<nxmem_allocator_info> info = from.info();
+  static result<std::unique_ptr<memory_resource>> over(const allocator &from) noexcept {
+    const result<nxmem_allocator_info> info = from.info();
     if (!info) return info.error();
-    if (info->device.tier == NXMEM_TIER_HOST) return nullptr;
-    failure why;
-    why.detail.result = NXMEM_ERR_INVALID_ARGUMENT;
-    why.detail.found = info->device.tier;
-    why.detail.needed = NXMEM_TIER_HOST;
-    std::strncpy(why.detail.message, "found memory of another tier, need one of tier host", sizeof why.detail.message - 1);
-    return why;
+    if (info->device.tier != NXMEM_TIER_HOST) return needs_host(info->device.tier);
+    std::unique_ptr<memory_resource> made(new (std::nothrow) memory_resource(from.get()));
+    if (made == nullptr) return detail::failed(NXMEM_ERR_OUT_OF_MEMORY, "no memory for a memory_resource");
+    return made;
   }
+  static result<std::unique_ptr<memory_resource>> over(const allocator &&) = delete;
 
-  explicit memory_resource(const allocator &from) noexcept : from_(from.get()) {}
   memory_resource(const memory_resource &) = delete;
   memory_resource &operator=(const memory_resource &) = delete;
 
  private:
+  explicit memory_resource(nxmem_allocator from) noexcept : from_(from) {}
+
+  static failure needs_host(std::uint32_t tier) noexcept {
+    failure why = detail::failed(NXMEM_ERR_INVALID_ARGUMENT, "found memory of another tier, need one of tier host: the standard's containers write to it");
+    why.detail.found = tier;
+    why.detail.needed = NXMEM_TIER_HOST;
+    return why;
+  }
+
   void *do_allocate(std::size_t bytes, std::size_t align) override {
     nxmem_allocation block;
     if (nxmem_allocate(from_, bytes == 0 ? 1 : bytes, align, nullptr, &block, nullptr) != NXMEM_OK) return refuse();

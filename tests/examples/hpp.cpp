@@ -18,7 +18,7 @@
 #include <vector>
 
 static int count = 0, failed = 0, ends = 0;
-static const char *path;
+static const char *path, *device_path;
 
 static void row(bool held, const char *name) {
   std::printf("%sok %d - %s\n", held ? "" : "not ", ++count, name);
@@ -97,9 +97,9 @@ static void containers() {
   nxmem::host host = nxmem::host::create().value();
   nxmem::plugin plugin = host.open(path).value();
   nxmem::allocator allocator = plugin.open("minimal").value();
-  row(nxmem::memory_resource::fits(allocator).has_value(), "memory of tier host fits");
   {
-    nxmem::memory_resource memory(allocator), another(allocator);
+    const auto first = nxmem::memory_resource::over(allocator).value(), second = nxmem::memory_resource::over(allocator).value();
+    nxmem::memory_resource &memory = *first, &another = *second;
     std::pmr::vector<std::pmr::string> words(&memory);
     for (int i = 0; i < 1000; i++) words.emplace_back("a text that is too long to live inside a string " + std::to_string(i));
     row(words[999].find("999") != std::pmr::string::npos && allocator.info()->live_allocations == 1001, "a vector of strings");
@@ -124,6 +124,54 @@ static void containers() {
 #endif
   }
   row(allocator.info()->live_allocations == 0 && ends == 0, "all of it went back");
+}
+
+template <typename T, typename = void>
+struct has_over : std::false_type {};
+template <typename T>
+struct has_over<T, std::void_t<decltype(nxmem::memory_resource::over(std::declval<T>()))>> : std::true_type {};
+
+// The minimal plugin's memory, said to be of a device: a container would write to what no processor may touch.
+static void other_tier() {
+  static_assert(!std::is_constructible_v<nxmem::memory_resource, const nxmem::allocator &> && !std::is_constructible_v<nxmem::memory_resource, nxmem_allocator>,
+                "over() is the only way to one");
+  static_assert(!std::is_default_constructible_v<nxmem::memory_resource> && !std::is_copy_constructible_v<nxmem::memory_resource>, "nor is there another");
+  static_assert(has_over<nxmem::allocator &>::value && !has_over<nxmem::allocator>::value, "not over an allocator that is gone at once");
+  ends = 0;
+  nxmem::host host = nxmem::host::create().value();
+  nxmem::plugin plugin = host.open(device_path).value();
+  nxmem::allocator allocator = plugin.open("minimal").value();
+  const auto refused = nxmem::memory_resource::over(allocator);
+  row(!refused && refused.error().code() == NXMEM_ERR_INVALID_ARGUMENT, "no container on a device's memory");
+  if (!refused) row(refused.error().detail.found == NXMEM_TIER_DEVICE && refused.error().detail.needed == NXMEM_TIER_HOST, "it says which tier it found and needs");
+  if (!refused) row(std::string(refused.error().message()).find("tier host") != std::string::npos, "and its message names it");
+  row(allocator.close().has_value(), "nothing was taken of it");
+  row(nxmem::memory_resource::over(allocator).error().code() == NXMEM_ERR_STALE_HANDLE && ends == 0, "nor over an allocator that is closed");
+}
+
+// What is const is read as what is not; what goes is moved from, once.
+static void const_results() {
+  const auto host = nxmem::host::create();
+  nxmem::host other = nxmem::host::create().value();
+  {
+    const auto plugin = other.open(path);
+    row(plugin.has_value() && plugin->info()->mechanism_count == 1, "a const result shows what its value can");
+    const nxmem::plugin &same = *plugin;
+    row(&same == &plugin.value() && &same == plugin.operator->(), "by each of three ways the same");
+    static_assert(std::is_same_v<decltype(plugin.value()), const nxmem::plugin &> && std::is_same_v<decltype(*plugin), const nxmem::plugin &>, "const stays const");
+    static_assert(std::is_same_v<decltype(std::move(plugin).value()), const nxmem::plugin &&>, "also where it goes");
+  }
+  row(host->counts()->open_plugins == 0 && other.counts()->open_plugins == 0, "and its owner ends as any does");
+  const nxmem::result<int> none = nxmem::failure{}, seven = 7;
+  row(none.value_or(3) == 3 && seven.value_or(3) == 7 && *seven == 7, "value_or of what stays");
+  row(other.open("/nowhere").value_or(nxmem::plugin()).get().id == 0, "value_or of what goes: an owner of nothing");
+  row(other.open(path).value_or(nxmem::plugin()).unload()->unmapped == 1, "or the owner itself");
+  static_assert(std::is_same_v<decltype(other.open("").error()), nxmem::failure>, "an error of a result that goes is a copy");
+  const nxmem::failure &kept = other.open("/nowhere").error();
+  row(kept.code() == NXMEM_ERR_CANNOT_OPEN && kept.message()[0] != 0, "which may be kept");
+  const nxmem::result<void> done = other.close();
+  done.value();
+  row(other.close().has_value() && done, "a result of nothing has a value too");
 }
 
 // The same plugin, granted no more than this: memory that ends.
@@ -155,8 +203,8 @@ static void exhausted() {
   nxmem::allocator allocator = plugin.open("minimal").value();
   row(allocator.allocate(65537).error().code() == NXMEM_ERR_OVER_LIMIT, "one byte beyond the limit is an error");
   {
-    nxmem::memory_resource memory(allocator);
-    std::pmr::vector<std::size_t> numbers(&memory);
+    const auto memory = nxmem::memory_resource::over(allocator).value();
+    std::pmr::vector<std::size_t> numbers(memory.get());
 #if defined(__cpp_exceptions)
     bool refused = false;
     try {
@@ -199,14 +247,17 @@ static void closes() {
 }
 
 int main(int arguments, char **words) {
-  if (arguments < 2) return 2;
+  if (arguments < 3) return 2;
   path = words[1];
+  device_path = words[2];
   nxmem::on_failed_end(hear);
   whole_life();
   moves();
   errors();
   told();
+  const_results();
   containers();
+  other_tier();
   exhausted();
   closes();
   std::printf("1..%d\n", count);
