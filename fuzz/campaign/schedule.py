@@ -66,10 +66,11 @@ def for_target(target, engines, seconds, jobs):
 
 
 def for_all(targets, engines, seconds, jobs):
-    """Every target on every engine in turns; where there are jobs for it, several at a time, but never all: the shares
-    decide who waits."""
+    """Every target on every engine in turns; where there are jobs for it, several at a time, but no more than leave each
+    its share: a unit has one lane at most, so a lane may be no less than the greatest share of all jobs."""
     units = tuple(Unit(target, engine) for target in targets for engine in places.engines_of(target) if engine in engines)
-    side_by_side = max(1, min(jobs // JOBS_TOGETHER, (len(units) + 1) // 2))
+    shares = [places.share(unit.target) for unit in units]
+    side_by_side = max(1, min(jobs // JOBS_TOGETHER, sum(shares) // max(shares)))
     each = seconds * side_by_side / len(units)
     slice_seconds = min(LONGEST, max(SHORTEST, each / 3))
     return Schedule([Lane(count, units) for count in spread(jobs, side_by_side)], min(slice_seconds, each))

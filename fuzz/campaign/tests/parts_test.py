@@ -182,6 +182,13 @@ def simulated(plan, seconds):
     return given, False
 
 
+def away_from_its_share(given):
+    """Units whose part of the job seconds is a tenth away from their part of the shares."""
+    shares = sum(places.share(unit.target) for unit in given)
+    parts = {unit: seconds / sum(given.values()) * shares / places.share(unit.target) for unit, seconds in given.items()}
+    return [f"{unit}: {part:.2f} of its share" for unit, part in parts.items() if not 0.9 <= part <= 1.1]
+
+
 def schedule_rows():
     targets = places.targets()
     for seconds, jobs in ((60, 1), (600, 2), (3600, 2), (3600, 16), (28800, 100)):
@@ -191,6 +198,9 @@ def schedule_rows():
         used = sum(lane.jobs for lane in plan.lanes)
         yield f"turns: {seconds} s on {jobs}: every target on every engine, no job idle", same(
             [starved, twice, used], [[], False, jobs])
+    for jobs in (100, 200):
+        given, _ = simulated(schedule.for_all(targets, places.ENGINES, 28800, jobs), 28800)
+        yield f"turns: a night on {jobs}: each target gets its share", away_from_its_share(given)
     life, table = schedule.Unit("lifecycle", "libfuzzer"), schedule.Unit("table", "libfuzzer")
     yield "turns: in a long campaign a target of many states gets more", same(given[life] > 2 * given[table], True)
     plan = schedule.for_target("core", ("libfuzzer", "afl", "contract"), 600, 8)
