@@ -8,8 +8,9 @@ import time
 from .places import ROOT
 from .processes import CouldNotRun, Interrupted
 
-# What a preset is for: `asan` replays alone, the `afl-` ones are the same target instrumented otherwise.
-PRESETS = ("asan", "libfuzzer", "afl", "afl-asan", "afl-cmplog")
+# What a preset is for: `asan` replays alone, `dev` the same without sanitizers; the `afl-` ones are the same target
+# instrumented otherwise.
+PRESETS = ("asan", "dev", "libfuzzer", "afl", "afl-asan", "afl-cmplog")
 NEEDED = {"afl": ("afl-fuzz", "afl-clang-fast"), "contract": ("frama-c",)}
 BUILD_LIMIT = 3600
 EVERY = 10  # seconds between two words about a build

@@ -11,8 +11,11 @@ AGAIN = {
                  "build/libfuzzer/bin/fuzz_{target} -timeout=60 -rss_limit_mb=2048 {path}",
     "contract": "fuzz/contract/build.sh --root . --out build/contract --fuzzer && "
                 "ASAN_OPTIONS=allocator_may_return_null=1 build/contract/contract_fuzz {path}",
+    "dev": "cmake --preset dev && cmake --build build/dev --target fuzz_{target} && "
+           "build/dev/bin/fuzz_{target} --in-process {path}",
     "afl": "cmake --preset afl && cmake --build build/afl --target fuzz_{target} && build/afl/bin/fuzz_{target} < {path}",
 }
+PRESETS = {"replay": "asan"}  # that is not called as the program that shows it
 
 
 def again(finding, path):
@@ -29,7 +32,8 @@ def note(finding, path):
             + _row("target", finding.target) + _row("engine", finding.engine) + _row("kind", finding.cause.kind)
             + _row("line", finding.cause.line) + _row("stack", [str(frame) for frame in finding.cause.stack])
             + _row("key", finding.cause.key) + _row("bytes", len(finding.data))
-            + _row("bytes_as_found", finding.bytes_as_found) + _row("again", again(finding, path)))
+            + _row("bytes_as_found", finding.bytes_as_found) + _row("preset", PRESETS.get(finding.by, finding.by))
+            + _row("again", again(finding, path)))
 
 
 def write(finding, folder):

@@ -2,13 +2,17 @@
 import dataclasses
 import pathlib
 import tempfile
+import time
 
 from . import programs, stub
 from .cause import ORACLES, Cause, cause_of, same
 from .corpus import put
 from .places import content_name, most_bytes
+from .shrink import smaller
 
-SHRINK = 30  # seconds spent on making one small
+MINIMISE = 15  # seconds that libFuzzer may spend on making one small
+MINIMISERS = ("replay", "libfuzzer", "contract")  # programs whose failures libFuzzer sees as well
+SHRINK = 30  # seconds spent on leaving out pieces
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +29,7 @@ class Finding:
     target: str
     engine: str
     cause: Cause
-    by: str  # the program that shows it: replay, libfuzzer, contract, afl
+    by: str  # the program that shows it: replay, libfuzzer, contract, dev, afl
     data: bytes
     bytes_as_found: int
     path: pathlib.Path = None
@@ -48,7 +52,8 @@ class Triage:
     # ---- Running one alone ---------------------------------------------------------------------------------------
 
     def _commands(self, raw, path):
-        """The programs that may show it: the one that anybody replays with first."""
+        """The programs that may show it: the one that anybody replays with first. Sanitizers let some faults pass that end a
+        plain program, and most of AFL++'s are plain."""
         fuzzer = [f"-timeout={self.alone}", f"-rss_limit_mb={programs.MEMORY}", path]
         if raw.engine == "contract":
             yield "contract", [self.builds.contract(), *fuzzer], None
@@ -56,6 +61,7 @@ class Triage:
         yield "replay", [self.builds.program("asan", raw.target), "--in-process", path], None
         yield "libfuzzer", [self.builds.program("libfuzzer", raw.target), *fuzzer], None
         if raw.engine == "afl":
+            yield "dev", [self.builds.program("dev", raw.target), "--in-process", path], None
             yield "afl", [self.builds.program("afl", raw.target)], path
 
     def _run(self, raw, data, quick):
@@ -65,13 +71,13 @@ class Triage:
             path.write_bytes(data)
             for by, command, feed in self._commands(raw, path):
                 environment = programs.environment(raw.engine == "contract", quick)
-                limit = self.alone + (0 if by in ("replay", "afl") else 30)  # libFuzzer has a limit of its own
+                limit = self.alone + (0 if by in ("replay", "dev", "afl") else 30)  # libFuzzer has a limit of its own
                 result = self.processes.run(command, limit, environment, cwd=folder, always=True, feed=feed)
                 yield by, cause_of(result) if result.code != 0 or result.timed_out else None
 
-    def _alone(self, raw, data):
+    def _alone(self, raw, data, quick=False):
         """Returns the program that shows it and the cause, or None where none does."""
-        return next(((by, cause) for by, cause in self._run(raw, data, quick=False) if cause is not None), None)
+        return next(((by, cause) for by, cause in self._run(raw, data, quick) if cause is not None), None)
 
     def _at_a_glance(self, raw):
         """The finding whose line says all that tells it from others, where this input fails with the same line. Stacks
@@ -138,13 +144,24 @@ class Triage:
     # ---- Small ---------------------------------------------------------------------------------------------------
 
     def _shrink(self, raw, finding):
-        """libFuzzer's minimisation, as long as what is left fails for the same cause."""
+        """libFuzzer's minimisation, and pieces left out, as long as what is left fails for the same cause. Either ends in
+        time."""
         if finding.cause.kind in ("timeout", "memory") or len(raw.data) < 2 or self.processes.interrupted:
             return
-        small = self._minimised(raw, finding.by == "contract")
-        shown = self._alone(raw, small) if 0 < len(small) < len(raw.data) else None
+        small = self._minimised(raw, finding.by == "contract") if finding.by in MINIMISERS else raw.data
+        if not 0 < len(small) < len(raw.data) or not self._is_like(raw, finding, small):
+            small = raw.data  # the minimiser takes any failure for the one that it was given
+        until = time.monotonic() + SHRINK
+        small = smaller(small, lambda less: self._is_like(raw, finding, less),
+                        lambda: time.monotonic() < until and not self.processes.interrupted)
+        shown = self._alone(raw, small)
         if shown is not None and shown[0] == finding.by and shown[1].key == finding.cause.key:
             finding.data, finding.cause = small, shown[1]
+
+    def _is_like(self, raw, finding, data):
+        """Shown by the same program for the same cause. Where the line alone tells causes apart, no stack is looked up."""
+        shown = self._alone(raw, data, quick=finding.cause.kind in ORACLES and not finding.cause.telling)
+        return shown is not None and shown[0] == finding.by and shown[1].key == finding.cause.key
 
     def _minimised(self, raw, contract):
         program = self.builds.contract() if contract else self.builds.program("libfuzzer", raw.target)
@@ -152,9 +169,9 @@ class Triage:
             folder = pathlib.Path(name)
             (folder / "input").write_bytes(raw.data)
             out = folder / "small"
-            self.processes.run([program, "-minimize_crash=1", f"-max_total_time={SHRINK}", f"-timeout={self.alone}",
+            self.processes.run([program, "-minimize_crash=1", f"-max_total_time={MINIMISE}", f"-timeout={self.alone}",
                                 f"-max_len={most_bytes(raw.target)}", f"-exact_artifact_path={out}", folder / "input"],
-                               SHRINK + 30, programs.environment(contract), cwd=folder, always=True)
+                               MINIMISE + 30, programs.environment(contract), cwd=folder, always=True)
             return out.read_bytes() if out.exists() else raw.data
 
     # ---- In all --------------------------------------------------------------------------------------------------
