@@ -59,11 +59,20 @@ static void more(nx_audit_facts *f) { export_name(f, "of_its_own"); }
 static void takes_malloc(nx_audit_facts *f) { export_name(f, "malloc"); }
 static void takes_driver(nx_audit_facts *f) { export_name(f, "cuMemAlloc_v2"); }
 static void reaches(nx_audit_facts *f) { import_name(f, "execve"); }
-static void constructs(nx_audit_facts *f) { f->base.init_array = 2; }
-static void destructs(nx_audit_facts *f) { f->base.fini_array = 2; }
+static nx_audit_calls calls(const char *where, uint64_t address, uint64_t count) {
+  return (nx_audit_calls){{{where, address, address != 0}}, count};
+}
+static void constructs(nx_audit_facts *f) { f->at_load = calls("DT_INIT_ARRAY", 0x1130, 1); }
+static void constructs_somewhere(nx_audit_facts *f) { f->at_load = calls("DT_INIT", 0, 1); }
+static void destructs(nx_audit_facts *f) { f->at_unload = calls("DT_FINI", 0x1130, 1); }
+static void destructs_often(nx_audit_facts *f) {
+  f->at_unload = calls("DT_FINI_ARRAY", 1, 1000);
+  for (int i = 1; i < NX_AUDIT_CALLS_KEPT; i++) f->at_unload.kept[i] = f->at_unload.kept[0];
+}
 static void preinit(nx_audit_facts *f) { f->preinit_bytes = 8; }
 static void ifunc_symbol(nx_audit_facts *f) { f->base.ifunc_symbols = 1; }
 static void ifunc_relocation(nx_audit_facts *f) { f->base.ifunc_relocations = 1; }
+static void ifunc_relocations(nx_audit_facts *f) { f->base.ifunc_relocations = 2; }
 static void textrel(nx_audit_facts *f) { f->base.text_relocations = 1; }
 static void stack(nx_audit_facts *f) { f->base.stack = NX_STACK_EXECUTABLE; }
 static void stack_unsaid(nx_audit_facts *f) { f->base.stack = NX_STACK_UNSTATED; }
@@ -112,15 +121,20 @@ static const row FACTS[] = {
     {"malloc", takes_malloc, NX_AUDIT_INTERPOSER, "exports malloc"},
     {"a driver's function", takes_driver, NX_AUDIT_INTERPOSER, "exports cuMemAlloc_v2"},
     {"a function that reaches out", reaches, NX_AUDIT_REACHES_OUT, "imports execve"},
-    {"a constructor", constructs, NX_AUDIT_CONSTRUCTOR, "2 entries of DT_INIT_ARRAY"},
-    {"a destructor", destructs, NX_AUDIT_DESTRUCTOR, "2 entries of DT_FINI_ARRAY"},
-    {"an entry for programs", preinit, NX_AUDIT_PREINIT, NULL},
-    {"an indirect function", ifunc_symbol, NX_AUDIT_IFUNC, NULL},
-    {"a relocation of an indirect function", ifunc_relocation, NX_AUDIT_IFUNC, NULL},
+    {"a constructor", constructs, NX_AUDIT_CONSTRUCTOR, "calls 0x1130 by DT_INIT_ARRAY"},
+    {"a constructor somewhere", constructs_somewhere, NX_AUDIT_CONSTRUCTOR, "calls an unknown address by DT_INIT"},
+    {"a destructor", destructs, NX_AUDIT_DESTRUCTOR, "calls 0x1130 by DT_FINI"},
+    {"a thousand destructors", destructs_often, NX_AUDIT_DESTRUCTOR,
+     "calls 0x1 by DT_FINI_ARRAY, 0x1 by DT_FINI_ARRAY, 0x1 by DT_FINI_ARRAY, 0x1 by DT_FINI_ARRAY, 0x1 by "
+     "DT_FINI_ARRAY, 0x1 by DT_FINI_ARRAY, 0x1 by DT_FINI_ARRAY, 0x1 by DT_FINI_ARRAY and 992 more"},
+    {"an entry for programs", preinit, NX_AUDIT_PREINIT, "DT_PREINIT_ARRAY of 8 bytes"},
+    {"an indirect function", ifunc_symbol, NX_AUDIT_IFUNC, "1 symbol, 0 relocations"},
+    {"a relocation of an indirect function", ifunc_relocation, NX_AUDIT_IFUNC, "0 symbols, 1 relocation"},
+    {"relocations of indirect functions", ifunc_relocations, NX_AUDIT_IFUNC, "0 symbols, 2 relocations"},
     {"text relocations", textrel, NX_AUDIT_TEXTREL, NULL},
     {"an executable stack", stack, NX_AUDIT_STACK, "PT_GNU_STACK asks for it"},
     {"a stack that nothing is said of", stack_unsaid, NX_AUDIT_STACK, "there is no PT_GNU_STACK"},
-    {"writable code", writable, NX_AUDIT_WRITABLE_CODE, NULL},
+    {"writable code", writable, NX_AUDIT_WRITABLE_CODE, "1 loaded segment"},
     {"no RELRO", no_relro, NX_AUDIT_NO_RELRO, NULL},
     {"partial RELRO", partial, NX_AUDIT_PARTIAL_RELRO, NULL},
     {"lazy binding", lazy, NX_AUDIT_LAZY_BINDING, NULL},

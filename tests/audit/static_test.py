@@ -17,13 +17,23 @@ ALWAYS = {"not-run", "folder-shared"}
 TAKES = "__attribute__((visibility(\"default\"))) void *%s(unsigned long n) { return (void *)n; }\n"
 SOCKET = "#include <sys/socket.h>\n__attribute__((visibility(\"hidden\"))) int f(void); int f(void) { return socket(1, 1, 0); }\n"
 
+AT_LOAD = "static volatile int v; __attribute__((visibility(\"hidden\"))) void f(void); %s void f(void) { v = 1; }\n"
+FUNCTION, FIRST, LAST = (AT_LOAD % how for how in ("", "__attribute__((constructor))", "__attribute__((destructor))"))
+# Bytes as the compiler has them, and another function behind the jump; or its name, and a body in the file.
+LOOKS_LIKE = FUNCTION + '__asm__(".section .init_array,\\"aw\\"; .quad looks; .text; looks: endbr64; .byte 0xe9; .long f - . - 4");\n'
+TAKES_NAME = "__attribute__((visibility(\"default\"))) void __gmon_start__(void); void __gmon_start__(void) {}\n"
+
 # rule, flags, text of one more source
 FIRES = [
     ("missing-export", ["-DMISSING_EXPORT"], ""), ("missing-export", ["-DHIDDEN_EXPORT"], ""),
     ("missing-export", ["-DDATA_EXPORT"], ""), ("indirect-export", ["-DINDIRECT_EXPORT"], ""),
     ("other-export", ["-DOTHER_EXPORT"], ""), ("interposer", [], TAKES % "malloc"),
     ("interposer", [], TAKES % "cuMemAlloc"), ("interposer", [], TAKES % "dlopen"), ("reaches-out", [], SOCKET),
-    ("constructor", ["-DCONSTRUCTORS"], ""), ("destructor", ["-DDESTRUCTORS"], ""), ("ifunc", ["-DINNER_INDIRECT"], ""),
+    ("constructor", ["-DCONSTRUCTORS"], ""), ("destructor", ["-DDESTRUCTORS"], ""),
+    ("constructor", ["-Wl,-init=f"], FUNCTION), ("destructor", ["-Wl,-fini=f"], FUNCTION),
+    ("constructor", ["-nostartfiles"], FIRST), ("destructor", ["-nostartfiles"], LAST),
+    ("constructor", ["-nostartfiles", "-fuse-ld=lld"], FIRST), ("constructor", ["-nostartfiles"], LOOKS_LIKE),
+    ("constructor", [], TAKES_NAME), ("constructor", ["-nostartfiles", "-Wl,-z,pack-relative-relocs"], FIRST), ("ifunc", ["-DINNER_INDIRECT"], ""),
     ("text-relocation", ["-DTEXT_RELOCATION", "-Wl,-z,notext"], ""), ("executable-stack", ["-Wl,-z,execstack"], ""),
     ("writable-code", ["-nostdlib", "-Wl,--omagic"], ""), ("no-relro", ["-Wl,-z,norelro"], ""),
     ("partial-relro", ["-Wl,-z,lazy"], ""), ("lazy-binding", ["-Wl,-z,lazy"], ""),
@@ -38,7 +48,9 @@ FIRES = [
 # Alike, and nothing to find.
 SILENT = [
     ("interposer", [], TAKES % "customary"), ("relative-path", ["-Wl,-rpath,/opt/x:$ORIGIN"], ""),
-    ("partial-relro", ["-Wl,-z,norelro"], ""), ("constructor", [], ""), ("reaches-out", [], TAKES % "mine"),
+    ("partial-relro", ["-Wl,-z,norelro"], ""), *[(rule, flags, text) for rule, text in (("constructor", LAST), ("destructor", FIRST)) for flags in (
+        [], ["-fuse-ld=lld"], ["-Wl,-z,lazy"], ["-Wl,-z,ibtplt"], ["-Wl,-z,pack-relative-relocs"], ["-nostartfiles"])],
+    ("reaches-out", [], TAKES % "mine"),
     ("missing-dependency", ["-Wl,--no-as-needed", "-lm"], ""), ("missing-version", ["-Wl,--no-as-needed", "-lm"], "")]
 
 
@@ -66,6 +78,20 @@ def clean_file():
     equal(file["facts"]["build_id"], "0123456789abcdef")
     equal(file["facts"]["exports"], ["NxmemCreateAllocatorFactories", "NxmemNegotiate", "NxmemQueryUnloadReadiness"])
     equal(file["facts"]["marks"]["relro"], "full")
+
+
+def at_load_by_address():
+    """Evidence says where to look; what the compiler added is not among it."""
+    path = clean("by_address", ["-Wl,-init=f"], [source("by_address", FUNCTION)])
+    symbols = subprocess.run(["nm", path], stdout=subprocess.PIPE, check=True).stdout.decode().split("\n")
+    address = next(int(line.split()[0], 16) for line in symbols if line.endswith(" f"))
+    equal(evidence(one("--static", path), "constructor"), [f"calls 0x{address:x} by DT_INIT"])
+
+
+def ours_are_silent():
+    """The engine of hostvmm has a destructor of its own."""
+    assert not names(one("--static", plugin("minimal"))) & {"constructor", "destructor"}
+    assert "constructor" not in names(one("--static", plugin("hostvmm")))
 
 
 # ---- Patched files
@@ -401,6 +427,7 @@ def make_rows():
     rows = [("a clean file", clean_file)]
     rows += [(f"fires: {row[0]} {' '.join(row[1])}", rule_fires(i, *row)) for i, row in enumerate(FIRES)]
     rows += [(f"silent: {row[0]} {' '.join(row[1])}", rule_is_silent(i, *row)) for i, row in enumerate(SILENT)]
+    rows += [("code at load by its address", at_load_by_address), ("our own have no code at load", ours_are_silent)]
     rows += [("fires: preinit", preinit), ("fires: executable-stack where nothing is stated", stack_unstated)]
     rows += [(f"{'fires' if row[1] else 'silent'}: {row[0]} {row[2]}", place(i, *row)) for i, row in enumerate(PLACES)]
     rows += [("a shared folder", shared_folder), ("links are followed", links_are_followed), ("links in a circle", link_in_a_circle), ("a huge note", huge_note), ("a note without end", empty_notes),

@@ -133,6 +133,7 @@ static int read_more(nx_audit_facts *out, nx_problem *why) {
   read_marks(&dynamic, out);
   if (read_lists(&dynamic, out, why) || read_symbols(&dynamic, out, why)) return -1;
   if (nx_audit_read_versions(&dynamic, out, why)) return -1;
+  nx_audit_read_startup(&dynamic, out);
   sort(&out->exports);
   sort(&out->imports);
   return 0;

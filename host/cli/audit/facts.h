@@ -38,6 +38,21 @@ typedef struct nx_audit_strings {
   size_t count, room;
 } nx_audit_strings;
 
+/* A function that the loader calls. */
+typedef struct nx_audit_call {
+  const char *where; /* the dynamic entry; ours */
+  uint64_t address;
+  int known; /* is the address? */
+} nx_audit_call;
+
+/* Those that no compiler put there by itself: the first are kept, all are counted. */
+enum { NX_AUDIT_CALLS_KEPT = 8 };
+
+typedef struct nx_audit_calls {
+  nx_audit_call kept[NX_AUDIT_CALLS_KEPT];
+  uint64_t count;
+} nx_audit_calls;
+
 typedef struct nx_audit_facts {
   nx_elf elf;
   nx_facts base;
@@ -45,6 +60,7 @@ typedef struct nx_audit_facts {
   nx_audit_versions needs, defines;
   nx_audit_strings needed;  /* DT_NEEDED */
   nx_audit_strings filters; /* DT_FILTER, DT_AUXILIARY, DT_AUDIT, DT_DEPAUDIT */
+  nx_audit_calls at_load, at_unload;
   uint64_t preinit_bytes;
   uint64_t name_bytes; /* of all names above */
   int global, interpose;
@@ -71,10 +87,13 @@ int nx_audit_is_system_name(const char *name);
 /* Does the function of this name reach beyond memory? */
 int nx_audit_reaches_out(const char *name);
 
-/* ---- Shared by facts.c and versions.c ---------------------------------------------------------------------------- */
+/* ---- Shared by facts.c, versions.c and startup.c ---------------------------------------------------------------------------- */
 
 /* Room for one more item of `bytes`; ends the process when memory is out. */
 void *nx_audit_grow(void *items, size_t *room, size_t count, size_t bytes);
 int nx_audit_read_versions(const nx_dynamic *dynamic, nx_audit_facts *out, nx_problem *why);
+
+/* What the loader calls (startup.c). What cannot be read is told as a call of an unknown address. */
+void nx_audit_read_startup(const nx_dynamic *dynamic, nx_audit_facts *out);
 
 #endif /* NXMEM_AUDIT_FACTS_H */

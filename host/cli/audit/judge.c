@@ -4,6 +4,7 @@
  * Promise: the same image gives the same findings; evidence is printable.
  */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "audit/facts.h"
@@ -48,19 +49,34 @@ static void judge_symbols(const nx_audit_facts *facts, nx_audit_findings *findin
 
 /* ---- What loading and unloading run ------------------------------------------------------------------------------ */
 
-/* The first entry of an array is the compiler's own (crtbegin) in nearly every shared object. */
+static void judge_calls(const nx_audit_calls *calls, nx_audit_rule_key rule, nx_audit_findings *findings) {
+  nx_audit_words words = {0};
+  char text[64];
+  for (size_t i = 0; i < NX_AUDIT_CALLS_KEPT && i < calls->count; i++) {
+    const nx_audit_call *call = &calls->kept[i];
+    if (call->known)
+      snprintf(text, sizeof text, "0x%" PRIx64 " by %s", call->address, call->where);
+    else
+      snprintf(text, sizeof text, "an unknown address by %s", call->where);
+    nx_audit_word(&words, text);
+  }
+  words.count = calls->count;
+  nx_audit_add_words(findings, rule, "calls ", &words);
+}
+
+static const char *plural(uint64_t count) { return count == 1 ? "" : "s"; }
+
 static void judge_code_at_load(const nx_audit_facts *facts, nx_audit_findings *findings) {
   const nx_facts *base = &facts->base;
-  uint64_t ifuncs = base->ifunc_symbols + base->ifunc_relocations;
-  if (base->init_array > 1)
-    nx_audit_add(findings, NX_AUDIT_CONSTRUCTOR, "%" PRIu64 " entries of DT_INIT_ARRAY", base->init_array);
-  if (base->fini_array > 1)
-    nx_audit_add(findings, NX_AUDIT_DESTRUCTOR, "%" PRIu64 " entries of DT_FINI_ARRAY", base->fini_array);
+  const uint64_t symbols = base->ifunc_symbols, relocations = base->ifunc_relocations;
+  judge_calls(&facts->at_load, NX_AUDIT_CONSTRUCTOR, findings);
+  judge_calls(&facts->at_unload, NX_AUDIT_DESTRUCTOR, findings);
   if (facts->preinit_bytes)
-    nx_audit_add(findings, NX_AUDIT_PREINIT, "DT_PREINIT_ARRAY of %" PRIu64 " bytes", facts->preinit_bytes);
-  if (ifuncs)
-    nx_audit_add(findings, NX_AUDIT_IFUNC, "%" PRIu64 " symbols, %" PRIu64 " relocations", base->ifunc_symbols,
-                 base->ifunc_relocations);
+    nx_audit_add(findings, NX_AUDIT_PREINIT, "DT_PREINIT_ARRAY of %" PRIu64 " byte%s", facts->preinit_bytes,
+                 plural(facts->preinit_bytes));
+  if (symbols || relocations)
+    nx_audit_add(findings, NX_AUDIT_IFUNC, "%" PRIu64 " symbol%s, %" PRIu64 " relocation%s", symbols, plural(symbols),
+                 relocations, plural(relocations));
 }
 
 static void judge_unloading(const nx_audit_facts *facts, nx_audit_findings *findings) {
@@ -84,7 +100,8 @@ static void judge_protections(const nx_facts *base, nx_audit_findings *findings)
     nx_audit_add(findings, NX_AUDIT_STACK, "%s",
                  base->stack == NX_STACK_EXECUTABLE ? "PT_GNU_STACK asks for it" : "there is no PT_GNU_STACK");
   if (base->writable_code)
-    nx_audit_add(findings, NX_AUDIT_WRITABLE_CODE, "%" PRIu64 " loaded segments", base->writable_code);
+    nx_audit_add(findings, NX_AUDIT_WRITABLE_CODE, "%" PRIu64 " loaded segment%s", base->writable_code,
+                 plural(base->writable_code));
   if (base->relro == NX_RELRO_NONE) nx_audit_add(findings, NX_AUDIT_NO_RELRO, "there is no PT_GNU_RELRO");
   if (base->relro == NX_RELRO_PARTIAL)
     nx_audit_add(findings, NX_AUDIT_PARTIAL_RELRO, "PT_GNU_RELRO without DF_BIND_NOW");

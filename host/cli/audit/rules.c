@@ -35,12 +35,17 @@ const nx_audit_rule NX_AUDIT_RULE[NX_AUDIT_RULES] = {
          "wants to know it. What is reached by a system call of its own, or looked up later, does not show here."},
     [NX_AUDIT_CONSTRUCTOR] =
         {"NXA-006", "constructor", NX_AUDIT_NOTE, "code of it runs when it is loaded",
-         "Constructors run inside dlopen(), before a host can judge anything the file says. The one entry that every "
-         "compiler adds is not counted. Move the work to the first call."},
+         "DT_INIT and the entries of DT_INIT_ARRAY run inside dlopen(), before a host can judge anything the file "
+         "says. "
+         "What gcc and clang put into every shared object is recognised by its code, byte by byte, and not told; on a "
+         "processor whose forms are not known it is told as well. Read what is at the address, and move the work to "
+         "the first call."},
     [NX_AUDIT_DESTRUCTOR] =
         {"NXA-007", "destructor", NX_AUDIT_NOTE, "code of it runs when it is unloaded",
-         "Destructors run inside dlclose() or at exit, after a host's last check that nothing is left. The one entry "
-         "that every compiler adds is not counted."},
+         "DT_FINI and the entries of DT_FINI_ARRAY run inside dlclose() or at exit, after a host's last check that "
+         "nothing is left. What gcc and clang put into every shared object is recognised by its code, byte by byte, "
+         "and "
+         "not told. Read what is at the address."},
     [NX_AUDIT_PREINIT] =
         {"NXA-008", "preinit", NX_AUDIT_WARNING, "it has functions that only a program may have",
          "DT_PREINIT_ARRAY is for programs: the loader ignores it in a shared object, linkers refuse to make it, so "
