@@ -40,6 +40,12 @@ class Slice:
     began: float
     until: float
     failed: bool = False
+    ended: float = 0.0  # when its engines were stopped; what they found may be judged later
+
+    def halt(self):
+        if not self.ended:
+            self.crew.halt()
+            self.ended = time.monotonic()
 
     def is_over(self):
         """On a busy machine an engine may take long to its first input."""
@@ -59,6 +65,7 @@ class Campaign:
         self.troubles = []  # engines that could not run; the others go on
         self.tries = collections.Counter()  # by unit: slices that could not run
         self.unshared = {}  # by target: why its last exchange with other machines failed
+        self.unjudged = 0  # of the slice whose findings are being judged
         self.looked = 0.0
         context.processes.tick = self.tick
 
@@ -108,7 +115,7 @@ class Campaign:
                 self._finish(one)
 
     def _is_over(self):
-        return self.context.processes.interrupted or self.context.first and self._live_findings() > 0
+        return self.context.processes.interrupted or self.context.first and self._findings() + self._unjudged() > 0
 
     def _fill_lanes(self):
         busy = [one.lane for one in self.slices]
@@ -156,34 +163,45 @@ class Campaign:
     def tick(self):
         """Looks after what runs, also while something else is waited for."""
         now = time.monotonic()
-        for target in {one.unit.target for one in self.slices}:
+        for target in {one.unit.target for one in self.slices if not one.ended}:
             self.walls[target] = self.walls.get(target, 0.0) + now - self.looked
         self.looked = now
         for one in self.slices:
             self._look_after(one, now)
-        if self.slices and now >= self.next_line:
+        if (self.slices or self.unjudged) and now >= self.next_line:
             self.next_line = now + report.EVERY
             report.say(self._line(now))
 
     def _look_after(self, one, now):
+        """Also while another slice's findings are judged, which takes long: no engine runs beyond its time."""
+        if one.ended:
+            return
         if not one.failed and not self._goes_well(one.unit, one.crew.poll):
             one.failed, one.until = True, now
             self._count_try(one.unit)
+        if one.is_over():
+            one.halt()
 
     # ---- Behind a slice ------------------------------------------------------------------------------------------
 
     def _finish(self, one):
-        seconds = max(time.monotonic() - one.began, 0.001)
+        one.halt()
+        seconds = max(one.ended - one.began, 0.001)
         self.slices.remove(one)
         self._goes_well(one.unit, one.crew.finish)
         # One that fails is not tried again before the others had their turn.
         self.schedule.done(one.unit, (self.schedule.slice_seconds if one.failed else seconds) * one.crew.jobs)
         row = self.rows.setdefault(one.unit, report.Row(one.unit.target, one.unit.engine))
         row.add(one.crew, seconds)
+        self._judge(one)
+        self._goes_well(one.unit, lambda: self._tidy(one.crew))
+
+    def _judge(self, one):
+        self.unjudged = len(one.crew.raws)
         for raw in one.crew.raws.values():
             if not self._goes_well(one.unit, functools.partial(self.context.triage.take, raw)):
                 report.say(f"{raw.kind} of {one.unit}, not judged; the input in hex: {raw.data.hex()}")
-        self._goes_well(one.unit, lambda: self._tidy(one.crew))
+            self.unjudged -= 1
 
     def _tidy(self, crew):
         if crew.corpus.wants_less() and not self.context.processes.interrupted:
@@ -214,14 +232,19 @@ class Campaign:
                  self.context.sync / "unreproduced" / target)
 
     def _finish_all(self):
+        for one in self.slices:
+            one.halt()
         for one in list(self.slices):
             self._finish(one)
 
     # ---- What it says --------------------------------------------------------------------------------------------
 
-    def _live_findings(self):
-        raws = sum(len(one.crew.raws) for one in self.slices)
-        return sum(self.context.triage.count(target) for target in self._targets()) + raws
+    def _findings(self):
+        return sum(self.context.triage.count(target) for target in self._targets())
+
+    def _unjudged(self):
+        """Inputs that failed: many may have one cause."""
+        return self.unjudged + sum(len(one.crew.raws) for one in self.slices)
 
     def _targets(self):
         return list(dict.fromkeys(unit.target for unit in self.schedule.given))
@@ -230,9 +253,9 @@ class Campaign:
         done = sum(row.execs for row in self.rows.values())
         live = sum(one.crew.execs() for one in self.slices)
         edges = [str(one.crew.measure()) for one in self.slices]
-        what = " ".join(str(one.unit) for one in self.slices)
+        what = " ".join(str(one.unit) for one in self.slices) or "judging"
         return report.progress(now - self.began, self.deadline - now, what, done + live, now - self.began,
-                               "+".join(edges), self._live_findings())
+                               "+".join(edges) or "no", self._findings(), self._unjudged())
 
     def close(self, every):
         """Prints the summary; returns the number of findings. `every`: a line a target, and one for all."""

@@ -128,9 +128,12 @@ class Crew:
 
     # ---- After ---------------------------------------------------------------------------------------------------
 
-    def finish(self):
+    def halt(self):
         stop(self.running)
         self.running = []
+
+    def finish(self):
+        self.halt()
         self.measure()
         self.collect()
 

@@ -46,8 +46,9 @@ def rate(execs, seconds):
     return round(execs / seconds) if seconds > 0 else 0
 
 
-def progress(spent, left, what, execs, span, edges, findings):
-    return (f"[{spent:5.0f} s] {what}: {execs} execs, {rate(execs, span)}/s, {edges} edges, {findings} findings, "
+def progress(spent, left, what, execs, span, edges, findings, unjudged):
+    waiting = f", {unjudged} to be judged" if unjudged else ""
+    return (f"[{spent:5.0f} s] {what}: {execs} execs, {rate(execs, span)}/s, {edges} edges, {findings} findings{waiting}, "
             f"{max(0, left):.0f} s left")
 
 

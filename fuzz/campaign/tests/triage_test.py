@@ -2,6 +2,7 @@
 """What triage makes of inputs, with programs of its own in place of the targets'. Prints TAP."""
 import contextlib
 import pathlib
+import subprocess
 import sys
 import tempfile
 import tomllib
@@ -79,9 +80,62 @@ def triage_rows():
         yield "triage: what only AFL++'s program shows too", same([len(finding.data), note["preset"]], [1, "afl"])
 
 
+# ---- Time ----------------------------------------------------------------------------------------------------------
+
+# One engine ends at once with something that failed; its judgement takes until the campaign of 4 s is long over, and says
+# how many programs run then. The other's would run for minutes.
+LONG_JUDGEMENT = """
+import os, sys, time
+sys.path.insert(0, {fuzz!r})
+from campaign import campaign, cli, crew, keeper
+class Engine(crew.Crew):
+    def presets(self): return ()
+    def build(self): pass
+    def replayer(self): return "true"
+    def launch(self, job): self.running.append(self.processes.start(["sleep", "600"], self.log / "job"))
+    def poll(self): self.counter(0).write_bytes(bytes([9, 0, 0, 0, 0, 0, 0, 0]))
+    def measure_edges(self): return 1
+    def collect(self): pass
+class Failing(Engine):
+    engine = "libfuzzer"
+    def launch(self, job): self.running.append(self.processes.start(["true"], self.log / "job"))
+    def poll(self):
+        super().poll()
+        self.keep("crash", b"7")
+        self.running = []
+class Steady(Engine):
+    engine = "afl"
+campaign.CREWS = {{"libfuzzer": Failing, "afl": Steady}}
+class Judge(campaign.Triage):
+    judged = 0
+    def take(self, raw):
+        until = time.monotonic() + 12
+        while time.monotonic() < until: self.processes.pause()
+        self.judged = 1
+        print("running on:", len(keeper.descendants(os.getpid())), flush=True)
+    def of(self, target): return []
+    def count(self, target): return self.judged
+cli.Triage = Judge
+sys.exit(keeper.guarded(lambda: cli.driver(["table", "4", "--engine", "libfuzzer,afl", "--jobs", "2", "--build", {build!r}])))
+"""
+
+
+def time_rows():
+    with tempfile.TemporaryDirectory() as folder:
+        text = LONG_JUDGEMENT.format(fuzz=str(places.ROOT / "fuzz"), build=folder)
+        done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+    words = [done.stdout + done.stderr]
+    yield "time: an engine whose time is over ends, whatever is judged meanwhile", same(
+        "running on: 0\n" in done.stdout, True) and words
+    yield "time: what is not judged yet is no finding", same(
+        ["0 findings, 1 to be judged" in done.stdout, done.stdout.splitlines()[-1].endswith(" 1 findings"), done.returncode],
+        [True, True, 1]) and words
+
+
 def rows():
     yield from shrink_rows()
     yield from triage_rows()
+    yield from time_rows()
 
 
 if __name__ == "__main__":
