@@ -78,17 +78,11 @@ def unlabelled(text):
 
 def untrusted_parameters(parameters):
     """Names of the parameters that point into the other side's memory."""
-    return re.findall(r"NXMEM_UNTRUSTED[\w\s]*\*\s*(\w+)", parameters)
+    return [re.findall(r"\w+", re.sub(r"\[[^\]]*\]", "", one))[-1] for one in parameters.split(",") if "NXMEM_UNTRUSTED" in one]
 
 
-def stray_loads(parameters, body):
-    """Dereferences of an untrusted parameter outside NX_LOAD. Taking an address is none."""
-    body = re.sub(r"NX_LOAD\w*\([^()]*(?:\([^()]*\)[^()]*)*\)", "", body)
-    stray = []
-    for name in untrusted_parameters(parameters):
-        for match in re.finditer(r"(&\s*)?\b%s\s*(->|\[)|\*\s*%s\b" % (name, name), body):
-            if not match.group(1):
-                stray.append(match.group(0))
-        if re.search(r"=\s*(?:\([^()]*\)\s*)?%s\b\s*[;+,]" % name, body):
-            stray.append("alias of " + name)
-    return stray
+def odd_parameters(parameters):
+    """Parameters that point into the other side's memory, or seem to, and are not written NXMEM_UNTRUSTED TYPE *NAME."""
+    plain = r"\s*NXMEM_UNTRUSTED \w+ \*\s*\w+\s*"
+    return [one.strip() for one in parameters.split(",")
+            if re.search(r"\bNXMEM_UNTRUSTED\b|\bvolatile\b", one) and not re.fullmatch(plain, one)]

@@ -82,12 +82,6 @@ def check_table(targets, functions):
     return problems
 
 
-def check_loads(functions):
-    return [f"plugin memory dereferenced outside NX_LOAD: {path}: {name}: {stray}"
-            for (path, name), (parameters, body, _) in functions.items()
-            for stray in gate_source.stray_loads(parameters, body)]
-
-
 def covers(entry, function, label, clause):
     return (entry["kind"] == "requires" and entry["label"] == label and clause in entry["clauses"]
             and any(fnmatch.fnmatch(function or "", pattern) for pattern in entry.get("functions", ["*"])))
