@@ -4,6 +4,7 @@
  * Attackers played: all of them, in whatever order the scheduler finds.
  * Promise: at the end every allocation that the plugin made was given back once or kept once, every allocator was released once, and nothing is left in any book.
  */
+#include "crowd.h"
 #include "registrytest.h"
 
 enum { THREADS = 8, STEPS = 1500, PLACES = 4, HELD = 8, BLOCKS = 1 << 16, BLOCK = 64 };
@@ -17,6 +18,7 @@ static _Atomic uint64_t next_block, given, returned, wrong_releases;
 static NxmemStatus give_block(void *ctx, const NxmemAllocRequest *request, NxmemAllocResult *result) {
   (void)ctx;
   (void)request;
+  nx_crowd_inside();
   for (uint32_t tries = 0; tries < BLOCKS; tries++) {
     const uint64_t i = atomic_fetch_add(&next_block, 1) % BLOCKS;
     uint8_t free_block = 0;
@@ -33,6 +35,7 @@ static NxmemStatus give_block(void *ctx, const NxmemAllocRequest *request, Nxmem
 static NxmemStatus take_block(void *ctx, const NxmemAllocation *allocation, NxmemReleaseOutcome *outcome) {
   (void)ctx;
   const uint64_t i = (uint64_t)((uint8_t *)allocation->ptr - memory[0]) / BLOCK;
+  nx_crowd_inside();
   outcome->allocation_bytes = BLOCK;
   outcome->unmapped_bytes = 0;
   outcome->residual_owned_bytes = 0;
@@ -225,14 +228,14 @@ static void let_go(hand *h) {
     if (h->bindings[i].id != 0) expect(nxmem_binding_end(h->bindings[i], NXMEM_END_DROP, NULL) == NXMEM_OK);
 }
 
-static void *work(void *argument) {
-  hand h = {.random = 0x9E3779B97F4A7C15ull * (1u + (uint64_t)(uintptr_t)argument)};
+static void work(uint32_t number) {
+  hand h = {.random = 0x9E3779B97F4A7C15ull * (1u + (uint64_t)number)};
   for (int step = 0; step < STEPS; step++) {
+    nx_crowd_step();
     if (step % 64 == 0) look(&h);
     moves[draw(&h, sizeof moves / sizeof moves[0])](&h);
   }
   let_go(&h);
-  return NULL;
 }
 
 static void remove_all(void) {
@@ -258,10 +261,8 @@ static void test_stress(void **state) {
   puppet.table.allocate = give_block;
   puppet.table.release_allocation = take_block;
   MUST(nxmem_release_queue_create(play.registry, 32, &queue, &error));
-  pthread_t threads[THREADS];
-  for (uintptr_t i = 0; i < THREADS; i++)
-    if (pthread_create(&threads[i], NULL, work, (void *)i) != 0) fail_msg("no thread");
-  for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+  nx_crowd(THREADS, work, NULL);
+  assert_true(nx_crowd_most_inside() > 1);
   nxmem_drained drained;
   MUST(nxmem_release_queue_drain(queue, UINT64_MAX, &drained, &error));
   atomic_fetch_add(&given_back, drained.completed);
