@@ -4,10 +4,10 @@
 Both run under libFuzzer with AddressSanitizer and UndefinedBehaviorSanitizer, in turns, from the same corpus; what counts
 is processor time for an input, so that other work on the machine counts as little as it can, and of several turns the
 median. With --profile the share of each layer, by samples of `perf`. The core with its contracts compiled in,
-`core (contract)`, is measured by itself.
+`core (contract)`, is measured by itself. What is measured is built first, unless --build or --contract says where it is.
 
 Last line: "throughput: table P %, ..." or what missed its bar. Exit code: 0 fine, 1 a bar was missed, 2 usage, 3 could
-not run.
+not build or run; the input at which a target failed is kept in build/fuzz/throughput.
 """
 import argparse
 import collections
@@ -16,15 +16,18 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 
-from campaign.places import most_bytes
+from campaign.places import ROOT, Places, most_bytes
 from campaign.places import targets as known_targets
+from campaign.processes import CouldNotRun, Interrupted, Processes
+from campaign.programs import Programs
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+BUILD, BUILD_CONTRACT = ROOT / "build/libfuzzer", ROOT / "build/contract/contract_fuzz"
 CONTRACT = "core (contract)"
 RATES = {CONTRACT: 20000}  # inputs in a second of processor time
 BARS = {"table": 15.0, "negotiate": 15.0, "status": 15.0, "lifecycle": 2.0}  # per cent
@@ -61,7 +64,7 @@ def launch(command, folder):
     text = (folder / "log").read_text(errors="replace")
     done = re.search(r"Done (\d+) runs", text)
     if process.returncode != 0 or done is None:
-        sys.exit(f"throughput: {' '.join(command)} ended with {process.returncode}:\n" + text[-2000:])
+        raise CouldNotRun(f"{' '.join(map(str, command))} ended with {process.returncode}:\n{text[-2000:]}")
     return int(done[1]), usage.ru_utime + usage.ru_stime
 
 
@@ -140,55 +143,106 @@ def profile(binaries, target, arguments, folder):
     return dict(layers)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("targets", nargs="*", help=f"default: those that have a bar, and {', '.join(SHOWN)}")
-    parser.add_argument("--contract", type=pathlib.Path, default=ROOT / "build/contract/contract_fuzz",
-                        help="as fuzz/contract/build.sh --fuzzer builds it")
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/libfuzzer", help="a libFuzzer build folder")
-    parser.add_argument("--seconds", type=int, default=2, help="of a turn, of processor time")
-    parser.add_argument("--warm", type=int, default=20, help="seconds of a campaign before them, for a corpus")
-    parser.add_argument("--rounds", type=int, default=5, help="turns (default 5)")
-    parser.add_argument("--option", action="append", default=[], help="of libFuzzer, for both")
-    parser.add_argument("--profile", action="store_true")
-    parser.add_argument("--top", type=int, default=15, help="lines of a profile")
-    parser.add_argument("--json", type=pathlib.Path)
-    arguments = parser.parse_args()
-    unknown = [t for t in arguments.targets if t not in RATES and t not in known_targets()]
-    if unknown:
-        parser.error(f"no target '{unknown[0]}'; there are: {', '.join([*known_targets(), *RATES])}")
-    binaries = arguments.build / "bin"
-    if not arguments.targets:
-        arguments.targets = [*BARS, *RATES, *(t for t in SHOWN if (binaries / f"fuzz_{t}").exists())]
+def build(targets):
+    """As campaigns do."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    programs = Programs(Places(ROOT / "build"), Processes(), lambda words: print(words, file=sys.stderr, flush=True))
+    try:
+        programs.require("contract" if CONTRACT in targets else "libfuzzer")
+        if CONTRACT in targets:
+            programs.contract()
+        programs.together("libfuzzer", needed(targets))
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def needed(targets):
+    shares = [target for target in targets if target not in RATES]
+    return [*shares, *(["empty"] if shares else [])]
+
+
+def check(arguments):
+    """All that is missing, before anything is measured."""
+    if arguments.profile and shutil.which("perf") is None:
+        raise CouldNotRun("perf is not installed (Debian: linux-perf)")
+    if arguments.build == BUILD and arguments.contract == BUILD_CONTRACT:
+        build(arguments.targets)
     if CONTRACT in arguments.targets and not arguments.contract.exists():
-        print(f"throughput: no {arguments.contract}: fuzz/contract/build.sh --root . --out build/contract --fuzzer",
-              file=sys.stderr)
-        return 3
-    shares = [t for t in arguments.targets if t not in RATES]
-    missing = [t for t in (*shares, *(["empty"] if shares else [])) if not (binaries / f"fuzz_{t}").exists()]
+        raise CouldNotRun(f"no {arguments.contract}: fuzz/contract/build.sh --root . --out build/contract --fuzzer")
+    programs = [f"fuzz_{target}" for target in needed(arguments.targets)]
+    missing = [program for program in programs if not (arguments.build / "bin" / program).exists()]
     if missing:
-        print(f"throughput: {binaries} lacks fuzz_{missing[0]}: cmake --preset libfuzzer && cmake --build build/libfuzzer",
-              file=sys.stderr)
-        return 3
+        raise CouldNotRun(f"{arguments.build / 'bin'} lacks {', '.join(missing)}: cmake --preset libfuzzer && "
+                          f"cmake --build build/libfuzzer --target {' '.join(missing)}")
+
+
+def measure(target, arguments, folder):
+    """Returns the row of a target, and what it misses."""
+    if target in RATES:
+        rate = rate_with_contracts(arguments, folder)
+        print(f"{target}: {rate:,.0f} inputs in a second of processor time", flush=True)
+        return {"inputs_per_cpu_second": rate}, (
+            [f"{target} {rate:,.0f}/s of {RATES[target]:,}/s"] if rate < RATES[target] else [])
+    row = share(arguments.build / "bin", target, arguments, folder)
+    percent = row["percent"]
+    print(f"{target}: {row['inputs_per_cpu_second']:,.0f} inputs in a second of processor time, empty "
+          f"{row['empty']:,.0f}: {percent:.2f} %", flush=True)
+    if arguments.profile:
+        row["layers"] = profile(arguments.build / "bin", target, arguments, folder)
+    return row, [f"{target} {percent:.2f} % of {BARS[target]} %"] if percent < BARS.get(target, 0) else []
+
+
+def keep(target, arguments, folder):
+    """The inputs at which a target failed while it was measured."""
+    kept = arguments.build.parent / "fuzz/throughput"
+    for path in [path for kind in ("crash", "timeout", "oom", "leak") for path in sorted(folder.glob(f"{kind}-*"))]:
+        kept.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, kept / f"{target.split()[0]}-{path.name}")
+        print(f"throughput: the input is kept: {kept / f'{target.split()[0]}-{path.name}'}", file=sys.stderr)
+
+
+def measure_all(arguments):
     rows, misses = {}, []
     with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
         for target in arguments.targets:
-            if target in RATES:
-                rate = rate_with_contracts(arguments, folder)
-                rows[target] = {"inputs_per_cpu_second": rate}
-                print(f"{target}: {rate:,.0f} inputs in a second of processor time", flush=True)
-                if rate < RATES[target]:
-                    misses.append(f"{target} {rate:,.0f}/s of {RATES[target]:,}/s")
-                continue
-            row = rows[target] = share(binaries, target, arguments, folder)
-            percent = row["percent"]
-            print(f"{target}: {row['inputs_per_cpu_second']:,.0f} inputs in a second of processor time, empty "
-                  f"{row['empty']:,.0f}: {percent:.2f} %", flush=True)
-            if percent < BARS.get(target, 0):
-                misses.append(f"{target} {percent:.2f} % of {BARS[target]} %")
-            if arguments.profile:
-                row["layers"] = profile(binaries, target, arguments, folder)
+            try:
+                rows[target], missed = measure(target, arguments, pathlib.Path(name))
+            except CouldNotRun:
+                keep(target, arguments, pathlib.Path(name))
+                raise
+            misses += missed
+    return rows, misses
+
+
+def parser():
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("targets", nargs="*", help=f"default: those that have a bar, and {', '.join(SHOWN)}")
+    made.add_argument("--contract", type=pathlib.Path, default=BUILD_CONTRACT,
+                        help="as fuzz/contract/build.sh --fuzzer builds it")
+    made.add_argument("--build", type=pathlib.Path, default=BUILD, help="a libFuzzer build folder")
+    made.add_argument("--seconds", type=int, default=2, help="of a turn, of processor time")
+    made.add_argument("--warm", type=int, default=20, help="seconds of a campaign before them, for a corpus")
+    made.add_argument("--rounds", type=int, default=5, help="turns (default 5)")
+    made.add_argument("--option", action="append", default=[], help="of libFuzzer, for both")
+    made.add_argument("--profile", action="store_true")
+    made.add_argument("--top", type=int, default=15, help="lines of a profile")
+    made.add_argument("--json", type=pathlib.Path)
+    return made
+
+
+def main():
+    arguments = parser().parse_args()
+    unknown = [t for t in arguments.targets if t not in RATES and t not in known_targets()]
+    if unknown:
+        parser().error(f"no target '{unknown[0]}'; there are: {', '.join([*known_targets(), *RATES])}")
+    arguments.targets = arguments.targets or [*BARS, *RATES, *SHOWN]
+    try:
+        check(arguments)
+        rows, misses = measure_all(arguments)
+    except (CouldNotRun, Interrupted) as problem:
+        print(f"throughput: {str(problem) or 'interrupted'}", file=sys.stderr)
+        return 3
     if arguments.json:
         arguments.json.write_text(json.dumps(rows, indent=2) + "\n")
     if misses:
