@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """What is installed is built as a packager builds it, packed, and laid out where a system looks. BUILD: where. Prints TAP."""
 import os
+import re
 import sys
+import tempfile
 from pathlib import Path
 
 sys.dont_write_bytecode = True
@@ -10,6 +12,7 @@ from tap import ROOT, build_packages, main, run, want  # noqa: E402
 BUILD = Path(sys.argv[1])
 STAGE = BUILD / "stage"
 LIB = f"usr/lib/{os.uname().machine}-linux-gnu"
+DOC = "usr/share/doc/libnxmem-dev"
 
 # Package, what must be in it. Each installed file is in exactly one.
 HOLDS = {
@@ -18,9 +21,9 @@ HOLDS = {
                      f"{LIB}/pkgconfig/nxmem-plugin.pc", f"{LIB}/pkgconfig/nxmem-core.pc",
                      f"{LIB}/cmake/nxmem/nxmem-config.cmake", "usr/include/nxmem.h", "usr/include/nxmem_memory_abi.h",
                      "usr/include/nxmem_torch.h", "usr/include/nxmem/prefix.h",
-                     "usr/share/doc/libnxmem-dev/examples/under_policy.c", "usr/share/doc/libnxmem-dev/examples/CMakeLists.txt"],
+                     f"{DOC}/examples/under_policy.c", f"{DOC}/examples/CMakeLists.txt", f"{DOC}/plugins/minimal/nxmem_minimal.c"],
     "nxmem-tools": ["usr/bin/nxmem"],
-    "nxmem-plugins": [f"{LIB}/nxmem/libnxmem_{name}.so" for name in ("minimal", "hostvmm", "cudavmm", "torch")],
+    "nxmem-plugins": [f"{LIB}/nxmem/libnxmem_{name}.so" for name in ("minimal", "hostvmm", "cudavmm")] + [f"{LIB}/nxmem/adapters/libnxmem_torch.so"],
 }
 
 
@@ -54,6 +57,25 @@ def each_in_one():
     held = [path for package in packages().values() for path in contents(package)]
     want(len(held) == len(set(held)), "a file is in two packages")
     want(set(held) == staged(), f"packed or installed, not both: {sorted(set(held) ^ staged())[:10]}")
+
+
+def same_bytes():
+    """Whether by `cmake --install` or by a package: the packing installs a second time, to a prefix of its own."""
+    for package in packages().values():
+        with tempfile.TemporaryDirectory() as folder:
+            run(["dpkg-deb", "--extract", package, folder])
+            files = [path for path in Path(folder).rglob("*") if path.is_file() and not path.is_symlink()]
+            other = [path.name for path in files if path.read_bytes() != (STAGE / path.relative_to(folder)).read_bytes()]
+            want(files and not other, f"{package.name} packs another {other}")
+
+
+def linked():
+    """Documents that are installed, and what they send a reader to."""
+    for page in STAGE.glob("usr/share/doc/*/**/*.md"):
+        targets = [target.split("#")[0] for target in re.findall(r"\]\(([^)]+)\)", page.read_text(encoding="utf-8")) if "://" not in target]
+        missing = [target for target in targets if not (page.parent / target).exists()]
+        want(targets and not missing, f"{page.name} leads to {missing}")
+    want((STAGE / DOC / "examples/README.md").is_file(), "no document is installed")
 
 
 def public_headers():
@@ -94,6 +116,8 @@ sys.exit(main([
     ("built, staged and packed", builds),
     ("four packages, each with what it is for", complete),
     ("what is installed is packed once", each_in_one),
+    ("what is packed is what is installed, byte for byte", same_bytes),
+    ("what an installed document leads to is installed", linked),
     ("every public header is installed as it is", public_headers),
     ("nothing of the tests is installed", nothing_of_the_tests),
     ("no path of the build is in a file", no_build_paths),

@@ -4,6 +4,7 @@ prefix, for shared and for static linking. BUILD: the packaging build. Prints TA
 import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -38,13 +39,38 @@ def installed():
 
 
 def configured():
-    """Outside of our tree, or it might find what is not installed."""
-    shutil.copytree(ROOT / "examples", place("examples"))
-    run(["cmake", "-S", place("examples"), "-B", place("built"), f"-DCMAKE_PREFIX_PATH={place('prefix')}", "-DCMAKE_BUILD_TYPE=Release",
+    """As they are installed, and outside of our tree, or it might find what is not installed."""
+    shutil.copytree(place("prefix") / "share/doc/libnxmem-dev", place("documents"))
+    run(["cmake", "-S", place("documents/examples"), "-B", place("built"), f"-DCMAKE_PREFIX_PATH={place('prefix')}", "-DCMAKE_BUILD_TYPE=Release",
          "-DCMAKE_C_FLAGS=-Wall -Wextra -Wpedantic -Werror", "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Wpedantic -Werror"], env=CLEAN)
     run(["cmake", "--build", place("built")], env=CLEAN)
     made = sorted(name for name in EXAMPLES if os.access(place("built") / name, os.X_OK))
     want(made == EXAMPLES and len(made) >= 4, f"built {made} of {EXAMPLES}")
+
+
+def own_plugin():
+    """The smallest plugin, from the source that is installed beside the examples."""
+    built = next(place("built").glob("*nxmem_minimal.so"))
+    want(run([place("built/smallest_host"), built], env=CLEAN) == "4096 bytes from minimal\n", "it says something else")
+
+
+def command():
+    """In a prefix that no loader knows: the command, the adapter, and what each needs, with nothing in the environment."""
+    want(run([place("prefix/bin/nxmem"), "--version"], env=CLEAN).startswith("nxmem "), "no version")
+    run([place("prefix/bin/nxmem"), "run", plugin("hostvmm")], env=CLEAN)
+    for path in (place("prefix/bin/nxmem"), next(lib().glob("libnxmem_policy.so.1")), lib() / "nxmem/adapters/libnxmem_torch.so"):
+        found = [line.split()[2] for line in run(["ldd", path], env=CLEAN).splitlines() if line.split()[0].startswith("libnxmem")]
+        want(found and all(os.path.realpath(file).startswith(str(lib())) for file in found), f"{path.name} finds {found}")
+
+
+def search_paths():
+    """Relative to each file, one part, never an empty one; and the plugins need none. What a prefix /usr, or its picture elsewhere, gets has none at all."""
+    run(["cmake", "--install", BUILD, "--prefix", place("picture/usr")])
+    for folder, allowed in (("prefix", r"\$ORIGIN(/[^:]+)?"), ("picture/usr", "none")):
+        files = [path for path in place(folder).rglob("*") if path.is_file() and not path.is_symlink() and path.read_bytes()[:4] == b"\x7fELF"]
+        paths = {path.name: word for path in files for word in re.findall(r"\((?:RPATH|RUNPATH)\).*\[(.*)\]", run(["readelf", "-dW", path]))}
+        want(len(files) >= 7 and all(re.fullmatch(allowed, word) for word in paths.values()), f"{folder}: {paths}")
+        want(len(paths) == (3 if folder == "prefix" else 0), f"{folder}: {paths}")
 
 
 def says(name, words, part):
@@ -94,10 +120,13 @@ def found_there():
 
 
 def shared():
-    rpath = f"-Wl,-rpath,{lib()}"
+    rpath = f"-Wl,-rpath,{flags('--variable=libdir', 'nxmem')[0]}"
     host = compiled(ROOT / "examples/smallest_host.c", "by_pc", *flags("--cflags", "--libs", "nxmem"), rpath)
     want(run([host, plugin("minimal")], env=CLEAN) == "4096 bytes from minimal\n", "it says something else")
-    compiled(ROOT / "examples/under_policy.c", "policy_by_pc", *flags("--cflags", "--libs", "nxmem-policy"), rpath)
+    policy = compiled(ROOT / "examples/under_policy.c", "policy_by_pc", *flags("--cflags", "--libs", "nxmem-policy"), rpath)
+    want(answer([policy], env=CLEAN)[0] == 2, "it does not start")
+    for name in ("plugindir", "adapterdir"):
+        want(Path(flags(f"--variable={name}", "nxmem")[0]).is_dir(), f"{name} leads nowhere")
 
 
 def static():
@@ -128,7 +157,9 @@ def leave():
 
 
 try:
-    result = main([("installed to a prefix", installed), ("the examples configure and build against it", configured)]
+    result = main([("installed to a prefix", installed), ("its command and libraries find each other", command),
+                   ("by paths relative to themselves, and by none in a system's prefix", search_paths),
+                   ("the examples configure and build against it", configured), ("the smallest plugin among them, under the smallest host", own_plugin)]
                   + [(f"{name} says what it is there to show", says(name, words, part)) for name, words, part in SAYS]
                   + [("under_policy says what it is there to show", under_policy), ("every example is run", each_run),
                      ("pkg-config leads into the prefix", found_there), ("pkg-config, shared", shared), ("pkg-config, static", static),

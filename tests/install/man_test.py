@@ -52,7 +52,7 @@ def whole_links():
 
 def library_functions():
     """Everything that the libraries export: each by a name of its own, and its prototype on the page."""
-    for library in sorted(LIB.glob("libnxmem*.so")) + [LIB / "nxmem/libnxmem_torch.so"]:
+    for library in sorted(LIB.glob("libnxmem*.so")) + [LIB / "nxmem/adapters/libnxmem_torch.so"]:
         rows = [line.split() for line in run(["nm", "-D", "--defined-only", library]).splitlines()]
         names = [row[2].split("@")[0] for row in rows if row[1] == "T"]
         want(names, f"{library.name} exports nothing")
