@@ -112,6 +112,14 @@ extern "C" {
                                         ((b)[k] >= 0xF0 ==> k + 3 < (n))))
 #define NX_UTF8_PAIRS(b, n) \
   (\forall integer k, j; 0 <= k < (n) && k < j <= k + 4 ==> j < (n) ==> NX_FOLLOWS((b)[k], (b)[j], j - k))
+/* The first n bytes of a text of `whole` bytes, as far as these n can tell whether it is whole UTF-8 characters. */
+#define NX_UTF8_SO_FAR(b, n, whole) \
+  (((n) > 0 ==> !NX_TAIL((b)[0])) && \
+   (\forall integer k; 0 <= k < (n) ==> (b)[k] <= 0xBF || 0xC2 <= (b)[k] <= 0xF4) && \
+   (\forall integer k; 0 <= k < (n) ==> ((b)[k] >= 0xC2 ==> k + 1 < (whole)) && \
+                                        ((b)[k] >= 0xE0 ==> k + 2 < (whole)) && \
+                                        ((b)[k] >= 0xF0 ==> k + 3 < (whole))) && \
+   NX_UTF8_PAIRS(b, n))
 /* And no character among them is a control. */
 #define NX_NO_CONTROLS(b, n) \
   ((\forall integer k; 0 <= k < (n) ==> !NX_CONTROL_BYTE((b)[k])) && \
@@ -271,7 +279,11 @@ int nxmem_is_control(uint32_t code_point);
     ensures copied: \forall integer k; 0 <= k < out->message_len ==> out->message[k] == text[k];
     ensures ended: out->message_len == text_len || text[out->message_len] == 0 ||
                    (text_len >= 256 && NX_NO_NUL(text, 256));
-    ensures cut: text_len >= 256 && NX_NO_NUL(text, 256) ==> out->message_len == NX_CUT(text); */
+    ensures cut: text_len >= 256 && NX_NO_NUL(text, 256) ==> out->message_len == NX_CUT(text);
+    ensures stays_utf8_bytes: NX_UTF8_SO_FAR(text, NX_LOOKED_AT(text_len), text_len) ==>
+                              NX_UTF8_BYTES(out->message, out->message_len);
+    ensures stays_utf8_pairs: NX_UTF8_SO_FAR(text, NX_LOOKED_AT(text_len), text_len) ==>
+                              NX_UTF8_PAIRS(out->message, out->message_len); */
 void nxmem_status_build(NxmemStatus *out, uint32_t code, const uint8_t *text, uint32_t text_len);
 
 /* Meaningful bytes of a message: what the sender claims, at most NXMEM_STATUS_MESSAGE_MAX. */
