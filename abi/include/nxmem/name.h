@@ -114,7 +114,19 @@ nxmem_verdict nxmem_check_name(const uint8_t *bytes, uint32_t available, uint32_
       ensures text: \result.reason == NXMEM_REASON_NONE ==> NX_TEXT(bytes, *length_out);
       ensures offence: \result.reason == NXMEM_REASON_BAD_UTF8 || \result.reason == NXMEM_REASON_CONTROL_CHARACTER ==>
                        \result.field < available && NX_TEXT(bytes, \result.field) &&
-                       NX_NO_NUL_AMONG(bytes, \result.field + 1);
+                       NX_NO_NUL_AMONG(bytes, \result.field + 1) && \result.needed == 0;
+      ensures empty_numbers: \result.reason == NXMEM_REASON_EMPTY_NAME ==>
+                             NX_VERDICT_IS(\result, NXMEM_REASON_EMPTY_NAME, 0, 0, 1);
+      ensures bad_utf8: \result.reason == NXMEM_REASON_BAD_UTF8 ==>
+                        !NX_UTF8(bytes + \result.field, available - \result.field) &&
+                        \result.found == bytes[\result.field];
+      ensures control: \result.reason == NXMEM_REASON_CONTROL_CHARACTER ==>
+                       (NX_CONTROL_BYTE(bytes[\result.field]) && \result.found == bytes[\result.field]) ||
+                       (NX_C1(bytes + \result.field, available - \result.field) &&
+                        \result.found == bytes[\result.field + 1]) ||
+                       (NX_TURN_2(bytes + \result.field, available - \result.field) && \result.found == 0x61C) ||
+                       (NX_TURN_3(bytes + \result.field, available - \result.field) &&
+                        \result.found == NX_POINT_3(bytes + \result.field));
     complete behaviors;
     disjoint behaviors; */
 nxmem_verdict nxmem_check_fetched_name(uint64_t address, const uint8_t *bytes, uint32_t available,
