@@ -37,11 +37,11 @@ static nx_audit_symbol symbols[16];
 static const char *strings[4];
 
 static void export_name(nx_audit_facts *f, const char *name) {
-  symbols[0] = (nx_audit_symbol){name, 8, STT_FUNC};
+  symbols[0] = (nx_audit_symbol){.name = name, .bytes = 8, .type = STT_FUNC};
   f->exports = (nx_audit_symbols){symbols, 1, 1};
 }
 static void import_name(nx_audit_facts *f, const char *name) {
-  symbols[0] = (nx_audit_symbol){name, 0, STT_FUNC};
+  symbols[0] = (nx_audit_symbol){.name = name, .type = STT_FUNC};
   f->imports = (nx_audit_symbols){symbols, 1, 1};
 }
 static nx_audit_strings one_string(const char *name) {
@@ -103,7 +103,7 @@ static void unique_many(nx_audit_facts *f) {
   f->base.unique_symbols.count = 1000;
 }
 static void many(nx_audit_facts *f) {
-  for (size_t i = 0; i < 16; i++) symbols[i] = (nx_audit_symbol){"x", 8, STT_FUNC};
+  for (size_t i = 0; i < 16; i++) symbols[i] = (nx_audit_symbol){.name = "x", .bytes = 8, .type = STT_FUNC};
   f->exports = (nx_audit_symbols){symbols, 16, 16};
 }
 static void steers(nx_audit_facts *f) { export_name(f, "\x1b[31m"); }

@@ -148,6 +148,45 @@ static void compare_values(json_t *changes, const char *kind, json_t *old, json_
   }
 }
 
+/* ---- Directories ------------------------------------------------------------------------------------------------- */
+
+static int is_kept_alike(const json_t *row, const json_t *folders) {
+  static const char *const keys[] = {"owner", "group", "mode"};
+  json_t *other;
+  size_t i;
+  json_array_foreach(folders, i, other) {
+    size_t same = 0;
+    for (size_t k = 0; k < 3; k++) same += json_equal(json_object_get(row, keys[k]), json_object_get(other, keys[k]));
+    if (same == 3) return 1;
+  }
+  return 0;
+}
+
+/* Paths differ by nature: told is a directory of an owner, group and mode that none above the other file has. */
+static void tell_folders(json_t *changes, const char *change, const json_t *here, const json_t *there) {
+  json_t *row, *line = nx_audit_array();
+  size_t i;
+  json_array_foreach(here, i, row) {
+    if (is_kept_alike(row, there)) continue;
+    char *rights = NULL;
+    if (asprintf(&rights, "owner %" JSON_INTEGER_FORMAT ", group %" JSON_INTEGER_FORMAT,
+                 json_integer_value(json_object_get(row, "owner")),
+                 json_integer_value(json_object_get(row, "group"))) < 0)
+      nx_out_of_memory();
+    json_array_clear(line);
+    append_line(line, "folder %s: %s, mode %s", nx_audit_text(row, "path"), rights, nx_audit_text(row, "mode"));
+    add(changes, "place", change, json_string_value(json_array_get(line, 0)));
+    free(rights);
+  }
+  json_decref(line);
+}
+
+static void compare_folders(json_t *changes, const json_t *old, const json_t *now) {
+  const json_t *before = json_object_get(old, "folders"), *after = json_object_get(now, "folders");
+  tell_folders(changes, "gone", before, after);
+  tell_folders(changes, "new", after, before);
+}
+
 static json_t *inside(const json_t *file, const char *part, const char *key) {
   json_t *outer = json_object_get(file, part);
   return key ? json_object_get(outer, key) : outer;
@@ -168,6 +207,7 @@ json_t *nx_audit_changes(const json_t *old, const json_t *now) {
   compare_values(changes, "fact", inside(old, "facts", NULL), inside(now, "facts", NULL));
   compare_values(changes, "mark", inside(old, "facts", "marks"), inside(now, "facts", "marks"));
   compare_values(changes, "place", inside(old, "facts", "place"), inside(now, "facts", "place"));
+  compare_folders(changes, inside(old, "facts", "place"), inside(now, "facts", "place"));
   compare_values(changes, "negotiation", inside(old, "running", "negotiated"), inside(now, "running", "negotiated"));
   return changes;
 }

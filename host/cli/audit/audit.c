@@ -55,23 +55,27 @@ static void judge_running(subject *of) {
     nx_audit_add(&of->findings, NX_AUDIT_UNJUDGED, "no child process could be started: %s", strerror(errno));
 }
 
-static void set_place(json_t *facts, const struct stat *status) {
-  char mode[8];
+static void set_place(json_t *facts, const struct stat *status, json_t *folders) {
   json_t *place = nx_audit_object();
-  snprintf(mode, sizeof mode, "%04o", (unsigned)status->st_mode & 07777);
-  nx_set_number(place, "owner", status->st_uid);
-  nx_set_number(place, "group", status->st_gid);
-  nx_set_text(place, "mode", mode);
+  nx_audit_set_rights(place, status);
+  nx_set(place, "folders", json_incref(folders));
   nx_set(facts, "place", place);
 }
 
-static void judge_plugin(subject *of, const nx_audit_facts *facts) {
+/* The file's own way first: what else lies below a folder of it is not told again. */
+static json_t *judge_surroundings(subject *of, nx_audit_facts *facts) {
+  nx_audit_places places = {.findings = &of->findings};
   json_t *learnt = nx_audit_facts_json(facts);
-  set_place(learnt, &of->image.status);
+  nx_audit_judge_places(&places, of->name, &of->image.status);
+  set_place(learnt, &of->image.status, places.folders);
+  nx_audit_judge_needed(of->path, facts, &places, learnt);
+  nx_audit_places_free(&places);
+  return learnt;
+}
+
+static void judge_plugin(subject *of, nx_audit_facts *facts) {
+  nx_set(of->row, "facts", judge_surroundings(of, facts));
   nx_audit_judge(facts, &of->findings);
-  nx_set(learnt, "needed", nx_audit_judge_needed(of->path, facts, &of->findings));
-  nx_audit_judge_places(of->name, &of->image.status, &of->findings);
-  nx_set(of->row, "facts", learnt);
   judge_running(of);
   if (nx_audit_image_changed(of->path, &of->image))
     nx_audit_add(&of->findings, NX_AUDIT_CHANGED,

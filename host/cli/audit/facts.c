@@ -27,7 +27,10 @@ static void add_string(nx_audit_strings *strings, const char *text) {
 
 static void add_symbol(nx_audit_symbols *symbols, const GElf_Sym *symbol, const char *name) {
   symbols->items = nx_audit_grow(symbols->items, &symbols->room, symbols->count, sizeof *symbols->items);
-  symbols->items[symbols->count++] = (nx_audit_symbol){name, symbol->st_size, (uint8_t)GELF_ST_TYPE(symbol->st_info)};
+  symbols->items[symbols->count++] = (nx_audit_symbol){.name = name,
+                                                       .bytes = symbol->st_size,
+                                                       .type = (uint8_t)GELF_ST_TYPE(symbol->st_info),
+                                                       .binding = (uint8_t)GELF_ST_BIND(symbol->st_info)};
 }
 
 /* ---- What is kept ------------------------------------------------------------------------------------------------ */

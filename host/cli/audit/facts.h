@@ -14,7 +14,9 @@
 typedef struct nx_audit_symbol {
   const char *name;
   uint64_t bytes;
-  uint8_t type; /* STT_ */
+  uint8_t type;    /* STT_ */
+  uint8_t binding; /* STB_ */
+  uint8_t taken;   /* a library that the file needs defines the name, too */
 } nx_audit_symbol;
 
 typedef struct nx_audit_symbols {
@@ -72,6 +74,8 @@ void nx_audit_facts_free(nx_audit_facts *facts);
 
 /* Has it any of the three exports, however spoiled? */
 int nx_audit_is_plugin(const nx_audit_facts *facts);
+
+int nx_audit_is_entry_point(const char *name);
 
 /* Every rule that the image alone decides. */
 void nx_audit_judge(const nx_audit_facts *facts, nx_audit_findings *findings);

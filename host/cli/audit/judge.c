@@ -28,7 +28,7 @@ static void judge_entry_points(const nx_facts *base, nx_audit_findings *findings
   }
 }
 
-static int is_entry_point(const char *name) {
+int nx_audit_is_entry_point(const char *name) {
   for (int i = 0; i < NX_EXPORTS; i++)
     if (!strcmp(name, NX_EXPORT_NAME[i])) return 1;
   return 0;
@@ -37,8 +37,10 @@ static int is_entry_point(const char *name) {
 static void judge_symbols(const nx_audit_facts *facts, nx_audit_findings *findings) {
   nx_audit_words taken = {0}, more = {0}, outward = {0};
   for (size_t i = 0; i < facts->exports.count; i++) {
-    const char *name = facts->exports.items[i].name;
-    if (!is_entry_point(name)) nx_audit_word(nx_audit_is_system_name(name) ? &taken : &more, name);
+    const nx_audit_symbol *symbol = &facts->exports.items[i];
+    const int system = nx_audit_is_system_name(symbol->name);
+    if (nx_audit_is_entry_point(symbol->name) || (symbol->taken && !system)) continue;
+    nx_audit_word(system ? &taken : &more, symbol->name);
   }
   for (size_t i = 0; i < facts->imports.count; i++)
     if (nx_audit_reaches_out(facts->imports.items[i].name)) nx_audit_word(&outward, facts->imports.items[i].name);

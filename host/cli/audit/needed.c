@@ -1,140 +1,101 @@
 /*
  * needed.c: dependencies, found or missing, without the loader.
  * Attackers: names and paths of the file; the libraries found, which are only read.
- * Promise: as in the header; a library of another machine is passed over, as the loader does.
+ * Promise: as in the header; each file is read once, breadth first, as the loader loads them.
  */
 #include "audit/needed.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "audit/document.h"
-#include "audit/image.h"
+#include "audit/lookup.h"
 #include "path.h"
 #include "report.h"
 #include "text.h"
 
-/* A plugin has a handful. Of libraries that are found, this much is read; of those behind that the headers alone. */
-enum { NEEDED_MAX = 1024, PARTS_MAX = 256, READ_BYTES_MAX = 512 << 20 };
+/* A plugin has a handful. */
+enum { NEEDED_MAX = 1024, READ_BYTES_MAX = 512 << 20 };
 
-static const char *const DEFAULT_FOLDERS[] = {
-    "/lib/" NX_AUDIT_MULTIARCH, "/usr/lib/" NX_AUDIT_MULTIARCH, "/lib64", "/usr/lib64", "/lib", "/usr/lib"};
+/* ---- What was loaded --------------------------------------------------------------------------------------------- */
 
-enum { DEFAULT_FOLDER_COUNT = sizeof DEFAULT_FOLDERS / sizeof DEFAULT_FOLDERS[0] };
+/* A library, or the file itself. What it says outlives its image. */
+typedef struct loaded {
+  nx_audit_loader as;
+  char *name, *path, *origin, *rpath, *runpath, *soname; /* owned */
+  char **needed;                                         /* owned, each of them */
+  size_t count;
+  dev_t device;
+  ino_t inode;
+} loaded;
 
-/* ---- One candidate ----------------------------------------------------------------------------------------------- */
+typedef struct tree {
+  loaded **items; /* the first is the file */
+  size_t count, room;
+  nx_audit_strings asked; /* names that were looked for; borrowed of the items, or of the file */
+  nx_audit_search search;
+  nx_audit_facts *facts; /* of the file */
+  nx_audit_places *places;
+  nx_audit_findings *findings;
+  nx_audit_words missing;
+} tree;
 
-/* A library that is there and for this machine; facts and image are the caller's then. */
-typedef struct candidate {
-  nx_audit_image image;
-  nx_audit_facts facts;
-  char *path;
-} candidate;
+static char *copy(const char *text) { return text ? nx_copy(text) : NULL; }
 
-/* A library that is too large to be read whole, or of which more is odd than its header, is there all the same. */
-static int is_library(const char *path) {
-  nx_problem ignored;
-  nx_elf file;
-  int fd = nx_elf_open_file(path, &ignored);
-  if (fd < 0) return 0;
-  int fits = !nx_elf_begin(fd, &file, &ignored);
-  if (fits) nx_elf_end(&file);
-  close(fd);
-  return fits;
+static char *folder_of(const char *path) {
+  char *folder = nx_absolute(path, NULL);
+  char *slash = strrchr(folder, '/');
+  if (slash) *slash = '\0';
+  return folder;
 }
 
-/* What one file's look-ups share. */
-typedef struct search {
-  const char *origin;
-  const nx_facts *base;
-  int64_t left; /* bytes of libraries that may still be read */
-} search;
-
-static int try_path(search *in, const char *path, candidate *out) {
-  nx_problem ignored;
-  int read = in->left > 0 && nx_audit_image_read(path, &out->image, &ignored) == NX_AUDIT_READ;
-  if (read) in->left -= (int64_t)out->image.size;
-  int known = read && !nx_audit_facts_read(out->image.bytes, out->image.size, &out->facts, &ignored);
-  if (!known) nx_audit_image_free(&out->image);
-  if (!known && !is_library(path)) return 0;
-  out->path = nx_copy(path);
-  return 1;
+static loaded *add_library(tree *all, const loaded *parent, const char *name, const char *path,
+                           const nx_audit_facts *facts) {
+  loaded *one = calloc(1, sizeof *one);
+  char **needed = calloc(facts->needed.count + 1, sizeof *needed);
+  if (!one || !needed) nx_out_of_memory();
+  *one = (loaded){.name = nx_copy(name), .path = nx_copy(path), .origin = folder_of(path), .needed = needed};
+  one->rpath = copy(facts->base.rpath);
+  one->runpath = copy(facts->base.runpath);
+  one->soname = copy(facts->base.soname);
+  one->as = (nx_audit_loader){parent ? &parent->as : NULL, one->origin, one->rpath, one->runpath};
+  for (; one->count < facts->needed.count && one->count <= NEEDED_MAX; one->count++)
+    needed[one->count] = nx_copy(facts->needed.items[one->count]);
+  all->items = nx_audit_grow(all->items, &all->room, all->count, sizeof(loaded *));
+  all->items[all->count++] = one;
+  return one;
 }
 
-static void candidate_free(candidate *found) {
-  nx_audit_facts_free(&found->facts);
-  nx_audit_image_free(&found->image);
-  free(found->path);
+static void free_library(loaded *one) {
+  for (size_t i = 0; i < one->count; i++) free(one->needed[i]);
+  free(one->needed);
+  free(one->name);
+  free(one->path);
+  free(one->origin);
+  free(one->rpath);
+  free(one->runpath);
+  free(one->soname);
+  free(one);
 }
 
-/* ---- Where to look ----------------------------------------------------------------------------------------------- */
-
-/* "$NAME" or "${NAME}" at the start of `at`: its length, else 0. */
-static size_t token_at(const char *at, const char *name) {
-  size_t length = strlen(name);
-  if (at[0] != '$') return 0;
-  if (!strncmp(at + 1, name, length)) return length + 1;
-  return at[1] == '{' && !strncmp(at + 2, name, length) && at[length + 2] == '}' ? length + 3 : 0;
-}
-
-/* One part of a list with the loader's tokens replaced. 0 where it does not fit. */
-static int expand(const char *part, size_t length, const char *origin, char out[PATH_MAX]) {
-  size_t used = 0;
-  for (size_t i = 0; i < length;) {
-    size_t skip = 0;
-    const char *with = NULL;
-    if ((skip = token_at(part + i, "ORIGIN")) != 0) with = origin;
-    if (!with && (skip = token_at(part + i, "LIB")) != 0) with = "lib/" NX_AUDIT_MULTIARCH;
-    if (!with && (skip = token_at(part + i, "PLATFORM")) != 0) with = NX_AUDIT_PLATFORM;
-    size_t some = with ? strlen(with) : 1;
-    if (used + some >= PATH_MAX) return 0;
-    memcpy(out + used, with ? with : part + i, some);
-    used += some;
-    i += with ? skip : 1;
-  }
-  out[used] = '\0';
-  return 1;
-}
-
-static int try_folder(search *in, const char *folder, const char *name, candidate *out) {
-  char path[PATH_MAX];
-  int written = snprintf(path, sizeof path, "%s/%s", *folder ? folder : ".", name);
-  return written > 0 && written < PATH_MAX && try_path(in, path, out);
-}
-
-static int try_list(search *in, const char *list, const char *name, candidate *out) {
-  char folder[PATH_MAX];
-  for (int i = 0; list && i < PARTS_MAX; i++) {
-    size_t length = strcspn(list, ":");
-    if (expand(list, length, in->origin, folder) && try_folder(in, folder, name, out)) return 1;
-    list = list[length] ? list + length + 1 : NULL;
-  }
+/* Looked for before, or the name that a loaded library gives itself: the loader loads it once. */
+static int is_asked(const tree *all, const char *name) {
+  for (size_t i = 0; i < all->asked.count; i++)
+    if (!strcmp(all->asked.items[i], name)) return 1;
+  for (size_t i = 0; i < all->count; i++)
+    if (all->items[i]->soname && !strcmp(all->items[i]->soname, name)) return 1;
   return 0;
 }
 
-static int try_cache(search *in, const char *name, candidate *out) {
-  for (unsigned nth = 0;; nth++) {
-    char *path = nx_audit_cached(name, nth);
-    int found = path && try_path(in, path, out), last = path == NULL;
-    free(path);
-    if (found || last) return found;
-  }
+static void ask(tree *all, const char *name) {
+  all->asked.items = nx_audit_grow(all->asked.items, &all->asked.room, all->asked.count, sizeof *all->asked.items);
+  all->asked.items[all->asked.count++] = name;
 }
 
-/* ld.so(8): RPATH where there is no RUNPATH, LD_LIBRARY_PATH, RUNPATH, the cache, the default folders. */
-static int find(search *in, const char *name, candidate *out) {
-  char path[PATH_MAX];
-  const nx_facts *base = in->base;
-  if (strchr(name, '/')) return expand(name, strlen(name), in->origin, path) && try_path(in, path, out);
-  if (!base->runpath && try_list(in, base->rpath, name, out)) return 1;
-  if (try_list(in, getenv("LD_LIBRARY_PATH"), name, out)) return 1;
-  if (try_list(in, base->runpath, name, out)) return 1;
-  if (try_cache(in, name, out)) return 1;
-  for (int i = 0; i < DEFAULT_FOLDER_COUNT; i++)
-    if (try_folder(in, DEFAULT_FOLDERS[i], name, out)) return 1;
+static int is_loaded(const tree *all, const struct stat *status) {
+  for (size_t i = 1; i < all->count; i++)
+    if (all->items[i]->device == status->st_dev && all->items[i]->inode == status->st_ino) return 1;
   return 0;
 }
 
@@ -163,66 +124,147 @@ static void judge_versions(const nx_audit_facts *facts, const char *name, const 
   free(shown);
 }
 
-/* ---- All of them ------------------------------------------------------------------------------------------------- */
+/* ---- Names that are taken ---------------------------------------------------------------------------------------- */
 
-static void set_raw(json_t *row, const char *key, const char *raw) {
-  char *shown = nx_show_text(raw);
-  nx_set_text(row, key, shown);
+/* What linkers define in every file. */
+static const char *const EVERYBODYS[] = {"_init", "_fini", "_edata", "_end", "__bss_start", "_start"};
+
+/* Of C++, what every file that needs it defines weakly is the same everywhere. */
+static int is_shared(const nx_audit_symbol *symbol) {
+  for (size_t i = 0; i < sizeof EVERYBODYS / sizeof EVERYBODYS[0]; i++)
+    if (!strcmp(symbol->name, EVERYBODYS[i])) return 1;
+  return symbol->binding != STB_GLOBAL && !strncmp(symbol->name, "_Z", 2);
+}
+
+/* Both lists are sorted. */
+static void judge_taken(tree *all, const char *name, const nx_audit_facts *library) {
+  nx_audit_symbols *own = &all->facts->exports;
+  nx_audit_words taken = {0};
+  for (size_t i = 0, j = 0; i < own->count && j < library->exports.count;) {
+    nx_audit_symbol *symbol = &own->items[i];
+    const int order = strcmp(symbol->name, library->exports.items[j].name);
+    i += order <= 0;
+    j += order > 0;
+    if (order || symbol->taken || nx_audit_is_entry_point(symbol->name) || is_shared(symbol)) continue;
+    symbol->taken = 1;
+    if (!nx_audit_is_system_name(symbol->name)) nx_audit_word(&taken, symbol->name);
+  }
+  char *shown = nx_show_text(name), *lead = NULL;
+  if (asprintf(&lead, "exports, as %s does, ", shown) < 0) nx_out_of_memory();
+  nx_audit_add_words(all->findings, NX_AUDIT_INTERPOSER, lead, &taken);
+  free(lead);
   free(shown);
 }
 
-static char *folder_of(const char *path) {
-  char *folder = nx_absolute(path, NULL);
-  char *slash = strrchr(folder, '/');
-  if (slash) *slash = '\0';
-  return folder;
+/* ---- One dependency ---------------------------------------------------------------------------------------------- */
+
+static void judge_found(tree *all, const loaded *by, const char *name, const nx_audit_candidate *found) {
+  if (by == all->items[0]) judge_versions(all->facts, name, &found->facts, all->findings);
+  nx_audit_judge_library(all->places, found->path);
+  if (!found->known || is_loaded(all, &found->image.status)) return;
+  judge_taken(all, name, &found->facts);
+  loaded *one = add_library(all, by, name, found->path, &found->facts);
+  one->device = found->image.status.st_dev;
+  one->inode = found->image.status.st_ino;
 }
 
-/* Named before? Then it was looked for, as the loader loads it once. */
-static int is_repeated(const nx_audit_strings *needed, size_t at) {
-  for (size_t i = 0; i < at; i++)
-    if (!strcmp(needed->items[i], needed->items[at])) return 1;
-  return 0;
+static void judge_missing(tree *all, const loaded *by, const char *name) {
+  char *line = NULL;
+  if (by == all->items[0]) {
+    nx_audit_word(&all->missing, name);
+    return;
+  }
+  if (asprintf(&line, "%s of %s", name, by->name) < 0) nx_out_of_memory();
+  nx_audit_word(&all->missing, line);
+  free(line);
 }
 
-static json_t *judge_one(search *in, const nx_audit_facts *facts, const char *name, nx_audit_words *missing,
-                         nx_audit_findings *findings) {
-  candidate found = {0};
+static json_t *judge_one(tree *all, const loaded *by, const char *name) {
+  nx_audit_candidate found;
   json_t *row = nx_audit_object();
-  set_raw(row, "name", name);
-  if (find(in, name, &found)) {
-    set_raw(row, "found", found.path);
-    judge_versions(facts, name, &found.facts, findings);
-    candidate_free(&found);
+  ask(all, name);
+  nx_audit_set_raw(row, "name", name);
+  if (by != all->items[0]) nx_audit_set_raw(row, "needed_by", by->name);
+  if (nx_audit_find(&all->search, &by->as, name, &found)) {
+    nx_audit_set_raw(row, "found", found.path);
+    judge_found(all, by, name, &found);
+    nx_audit_candidate_free(&found);
   } else {
     nx_set(row, "found", json_null());
-    nx_audit_word(missing, name);
+    judge_missing(all, by, name);
   }
   return row;
 }
 
-static void judge_parts(const char *what, const char *list, nx_audit_findings *findings) {
-  size_t parts = 1;
-  for (; list && *list; list++) parts += *list == ':';
-  if (parts > PARTS_MAX)
-    nx_audit_add(findings, NX_AUDIT_MANY_DEPENDENCIES, "%s has %zu parts, of which %d were looked into", what, parts,
-                 PARTS_MAX);
+/* ---- All of them ------------------------------------------------------------------------------------------------- */
+
+/* Each part of the file's own search path is a place where its libraries come from, be they there or not. */
+static void judge_parts(tree *all, const char *what, const char *list) {
+  char folder[PATH_MAX];
+  size_t parts = 0;
+  for (; list; parts++) {
+    const size_t length = strcspn(list, ":");
+    const int fits = parts < NX_AUDIT_PARTS_MAX && nx_audit_expand(list, length, all->items[0]->origin, folder);
+    if (fits && *folder == '/') nx_audit_judge_search_folder(all->places, what, folder);
+    list = list[length] ? list + length + 1 : NULL;
+  }
+  if (parts > NX_AUDIT_PARTS_MAX)
+    nx_audit_add(all->findings, NX_AUDIT_MANY_DEPENDENCIES, "%s has %zu parts, of which %d were looked into", what,
+                 parts, NX_AUDIT_PARTS_MAX);
 }
 
-json_t *nx_audit_judge_needed(const char *path, const nx_audit_facts *facts, nx_audit_findings *findings) {
+/* Of the file: each name once, the first NEEDED_MAX of all. */
+static json_t *judge_own(tree *all) {
+  const nx_audit_strings *needed = &all->facts->needed;
   json_t *rows = nx_audit_array();
-  nx_audit_words missing = {0};
-  char *origin = folder_of(path);
-  search in = {origin, &facts->base, READ_BYTES_MAX};
-  const nx_audit_strings *needed = &facts->needed;
-  for (size_t i = 0; i < needed->count && i < NEEDED_MAX; i++)
-    if (!is_repeated(needed, i)) nx_audit_append(rows, judge_one(&in, facts, needed->items[i], &missing, findings));
+  for (size_t i = 0; i < needed->count && i < NEEDED_MAX; i++) {
+    int repeated = 0;
+    for (size_t j = 0; j < all->asked.count && !repeated; j++)
+      repeated = !strcmp(all->asked.items[j], needed->items[i]);
+    if (!repeated) nx_audit_append(rows, judge_one(all, all->items[0], needed->items[i]));
+  }
   if (needed->count > NEEDED_MAX)
-    nx_audit_add(findings, NX_AUDIT_MANY_DEPENDENCIES, "it names %zu, of which %d were looked for", needed->count,
+    nx_audit_add(all->findings, NX_AUDIT_MANY_DEPENDENCIES, "it names %zu, of which %d were looked for", needed->count,
                  NEEDED_MAX);
-  judge_parts("RPATH", facts->base.rpath, findings);
-  judge_parts("RUNPATH", facts->base.runpath, findings);
-  nx_audit_add_words(findings, NX_AUDIT_MISSING_DEPENDENCY, "", &missing);
-  free(origin);
   return rows;
+}
+
+static json_t *judge_further(tree *all) {
+  json_t *rows = nx_audit_array();
+  for (size_t i = 1; i < all->count; i++) {
+    const loaded *by = all->items[i];
+    for (size_t j = 0; j < by->count; j++) {
+      if (is_asked(all, by->needed[j])) continue;
+      if (json_array_size(rows) == NEEDED_MAX) {
+        nx_audit_add(all->findings, NX_AUDIT_MANY_DEPENDENCIES,
+                     "its libraries name more than the %d that were looked for", NEEDED_MAX);
+        return rows;
+      }
+      nx_audit_append(rows, judge_one(all, by, by->needed[j]));
+    }
+  }
+  return rows;
+}
+
+/* Whoever loads the file has it, named or not. */
+static void judge_c_library(tree *all) {
+  static const char name[] = "libc.so.6";
+  nx_audit_candidate found;
+  if (is_asked(all, name) || !nx_audit_find(&all->search, &all->items[0]->as, name, &found)) return;
+  judge_taken(all, name, &found.facts);
+  nx_audit_candidate_free(&found);
+}
+
+void nx_audit_judge_needed(const char *path, nx_audit_facts *facts, nx_audit_places *places, json_t *learnt) {
+  tree all = {.search = {READ_BYTES_MAX}, .facts = facts, .places = places, .findings = places->findings};
+  add_library(&all, NULL, "", path, facts);
+  nx_set(learnt, "needed", judge_own(&all));
+  nx_set(learnt, "needed_by_libraries", judge_further(&all));
+  judge_c_library(&all);
+  judge_parts(&all, "RPATH", facts->base.rpath);
+  judge_parts(&all, "RUNPATH", facts->base.runpath);
+  nx_audit_add_words(all.findings, NX_AUDIT_MISSING_DEPENDENCY, "", &all.missing);
+  for (size_t i = 0; i < all.count; i++) free_library(all.items[i]);
+  free(all.items);
+  free(all.asked.items);
 }

@@ -31,6 +31,18 @@ static void print_plurals(const json_t *file) {
   printf("\n");
 }
 
+/* Every directory above the file in one line: owner, group and mode of each. */
+static void print_folders(const json_t *folders) {
+  json_t *row;
+  size_t i;
+  json_array_foreach(folders, i, row) {
+    printf("%s%s %" JSON_INTEGER_FORMAT ":%" JSON_INTEGER_FORMAT " %s", i ? ", " : "  below ",
+           nx_audit_text(row, "path"), json_integer_value(json_object_get(row, "owner")),
+           json_integer_value(json_object_get(row, "group")), nx_audit_text(row, "mode"));
+  }
+  if (json_array_size(folders)) printf("\n");
+}
+
 void nx_audit_print_file(const json_t *file) {
   json_t *row;
   size_t i;
@@ -42,6 +54,7 @@ void nx_audit_print_file(const json_t *file) {
   }
   printf("%s\n", nx_audit_text(file, "file"));
   json_array_foreach(json_object_get(file, "findings"), i, row) print_finding(row);
+  print_folders(json_object_get(json_object_get(json_object_get(file, "facts"), "place"), "folders"));
   printf("  %s: ", nx_audit_text(file, "result"));
   print_plurals(file);
 }

@@ -24,8 +24,9 @@ const nx_audit_rule NX_AUDIT_RULE[NX_AUDIT_RULES] = {
          "Every further symbol can be bound by other modules where the file is loaded globally, and is one more name "
          "to review. Compile with -fvisibility=hidden, or link with a version script that names the three."},
     [NX_AUDIT_INTERPOSER] =
-        {"NXA-004", "interposer", NX_AUDIT_WARNING, "it exports a name that belongs to the system",
-         "Defining malloc, dlopen, memcpy, a driver's function or the like under default visibility takes the place "
+        {"NXA-004", "interposer", NX_AUDIT_WARNING, "it exports a name that belongs to another library",
+         "Defining malloc, dlopen, memcpy, a driver's function, or whatever else the C library or a library that the "
+         "file needs defines as well, under default visibility takes the place "
          "of the real one for every module that is bound after this one in the same scope, and for the file itself. "
          "A plugin has no use for that. Rename the function, or hide it."},
     [NX_AUDIT_REACHES_OUT] =
@@ -91,7 +92,8 @@ const nx_audit_rule NX_AUDIT_RULE[NX_AUDIT_RULES] = {
     [NX_AUDIT_MISSING_DEPENDENCY] =
         {"NXA-018", "missing-dependency", NX_AUDIT_ERROR, "a library that it needs was not found",
          "The loader looks in the file's own search path, in LD_LIBRARY_PATH, in the system's cache and in the "
-         "default folders; so did this. The file would not load here. Install the library, or look where the name "
+         "default folders; so did this, for the file's libraries and for theirs. The file would not load here. Install "
+         "the library, or look where the name "
          "comes from: a name nobody has can be taken by anybody."},
     [NX_AUDIT_MISSING_VERSION] =
         {"NXA-019", "missing-version", NX_AUDIT_ERROR, "a library is too old for it",
@@ -136,7 +138,8 @@ const nx_audit_rule NX_AUDIT_RULE[NX_AUDIT_RULES] = {
     [NX_AUDIT_FILE_WRITABLE] =
         {"NXA-029", "file-writable", NX_AUDIT_ERROR, "others may rewrite the file",
          "Whoever can write to the file decides what the next load runs, and what runs now where its pages are not "
-         "yet read. Take write permission from group and others (chmod go-w). A group of the same number as its "
+         "yet read; the same holds of a library that it needs. Take write permission from group and others (chmod "
+         "go-w). A group of the same number as its "
          "owner, the owner's private one, is not counted."},
     [NX_AUDIT_FILE_OWNER] =
         {"NXA-030", "file-owner", NX_AUDIT_WARNING, "the file belongs to somebody else",
@@ -148,8 +151,9 @@ const nx_audit_rule NX_AUDIT_RULE[NX_AUDIT_RULES] = {
          "owner's rights. Remove them (chmod ug-s)."},
     [NX_AUDIT_FOLDER_WRITABLE] =
         {"NXA-032", "folder-writable", NX_AUDIT_ERROR, "everybody may replace the file",
-         "A directory on the way to the file is writable by everybody and not sticky, so anybody can move the file or "
-         "a folder away and put another in its place. Take the permission away (chmod o-w)."},
+         "A directory on the way to the file, to a library that it needs or to a folder of its search path is writable "
+         "by everybody and not sticky, so anybody can move the file or a folder away and put another in its place; or "
+         "a folder of its search path is not there, and anybody can make it. Take the permission away (chmod o-w)."},
     [NX_AUDIT_FOLDER_GROUP] =
         {"NXA-033", "folder-group-writable", NX_AUDIT_WARNING, "a group may replace the file",
          "A directory on the way to the file is writable by a group, whose members can move the file or a folder away "
