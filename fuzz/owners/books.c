@@ -73,6 +73,27 @@ nxmem_verdict own_judge(uint8_t manager, uint8_t authority, const nxmem_axes *as
   return v;
 }
 
+/* What is taken and what is asked for, less the limit; where it fits, nothing. */
+static void lack(const nxmem_axes *ask, const nxmem_axes *taken, const nxmem_axes *limit, nxmem_axes *most) {
+  for (uint32_t i = 0; i < 3; i++) {
+    if (axis_of(ask, i) <= left(axis_of(taken, i), axis_of(limit, i))) continue;
+    const unsigned __int128 all = (unsigned __int128)axis_of(taken, i) + axis_of(ask, i) - axis_of(limit, i);
+    const uint64_t counted = all > LIFE_TOTAL_MAX ? LIFE_TOTAL_MAX : (uint64_t)all;
+    if (counted > axis_of(most, i)) *own_axis(most, i) = counted;
+  }
+}
+
+nxmem_axes own_shortage(uint8_t manager, uint8_t authority, const nxmem_axes *ask) {
+  const own_manager *m = &own.managers[manager];
+  const own_account *a = &m->accounts[authority];
+  const nxmem_axes used = own_used(manager, authority), tier = own_tier_used(manager, a->tier, !a->delegated);
+  nxmem_axes most = {0, 0, 0};
+  lack(ask, &used, &a->budget, &most);
+  if (a->delegated) lack(ask, &used, &a->slice, &most);
+  lack(ask, &tier, &m->limits[a->tier], &most);
+  return most;
+}
+
 nxmem_axes own_more(const nxmem_axes *answered, const nxmem_axes *held) {
   nxmem_axes more = {0, 0, 0};
   for (uint32_t i = 0; i < 3; i++) *own_axis(&more, i) = left(axis_of(held, i), axis_of(answered, i));

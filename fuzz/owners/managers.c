@@ -65,6 +65,16 @@ void own_op_manager(const life_record *op) {
 
 /* ---- Authorities -------------------------------------------------------------------------------------------------- */
 
+static uint32_t free_place(const own_manager *m) {
+  uint32_t place = 0;
+  for (uint32_t i = 0; i < OWN_MEMBERS; i++) {
+    if (!m->accounts[i].here || m->accounts[i].place != place) continue;
+    place++;
+    i = UINT32_MAX; /* from the first again */
+  }
+  return place;
+}
+
 static void add_authority(const life_record *op, own_manager *m, uint8_t which) {
   own_member *authority = &own.authorities[which];
   const uint32_t tier = (op->d & 0xE0u) == 0xE0u ? op->x : (op->d >> 5) % OWN_TIERS;
@@ -79,7 +89,9 @@ static void add_authority(const life_record *op, own_manager *m, uint8_t which) 
       nxmem_manager_add_authority(m->handle, (nxmem_authority){authority->handle}, tier, capped ? &budget : NULL, NULL),
       expected);
   if (expected != NXMEM_OK) return;
-  m->accounts[which] = (own_account){.here = 1, .tier = tier, .budget = capped ? clamped(&budget) : unlimited};
+  const uint32_t place = free_place(m);
+  m->accounts[which] =
+      (own_account){.here = 1, .tier = tier, .place = place, .budget = capped ? clamped(&budget) : unlimited};
   authority->pins++;
 }
 

@@ -124,7 +124,7 @@ typedef struct own_charge {
 
 typedef struct own_account {
   int here, delegated;
-  uint32_t tier;
+  uint32_t tier, place; /* place: among those of its manager, the first that was free */
   nxmem_axes budget, slice;
 } own_account;
 
@@ -148,9 +148,12 @@ typedef struct own_manager {
 /* Holders being asked: which may come next, and with what. */
 typedef struct own_asking {
   int on;
-  uint32_t frame; /* of whoever asks */
-  uint8_t manager, authority;
-  int asked; /* somebody was; the last one: */
+  uint32_t frame;                  /* of whoever asks */
+  uint8_t manager, authority, now; /* now: whose bytes are asked for */
+  uint64_t under;                  /* the asker's, by its handle */
+  int others;                      /* of its tier are asked for as well */
+  uint32_t place;                  /* those before it were */
+  int asked;                       /* somebody was, for that one; the last one: */
   int32_t last_priority;
   uint64_t last_order, newest;
   nxmem_axes left, given;
@@ -237,11 +240,12 @@ nxmem_axes own_tier_used(uint8_t manager, uint32_t tier, int shares);
 nxmem_verdict own_judge(uint8_t manager, uint8_t authority, const nxmem_axes *ask);
 uint64_t own_open_in(uint8_t manager, uint64_t context_id);
 nxmem_axes own_more(const nxmem_axes *answered, const nxmem_axes *held);
+nxmem_axes own_shortage(uint8_t manager, uint8_t authority, const nxmem_axes *ask); /* until it fits */
 uint64_t *own_axis(nxmem_axes *axes, uint32_t which);
 
 /* pressure.c */
 void own_pressure(void *ctx, nxmem_authority authority, const nxmem_axes *wanted, nxmem_axes *given_out);
-void own_begin_asking(uint8_t manager, uint8_t authority, const nxmem_axes *wanted);
+void own_begin_asking(uint8_t manager, uint8_t authority, const nxmem_axes *wanted, uint32_t refusal);
 nxmem_axes own_end_asking(void); /* what was given; all that had to be asked were */
 nxmem_verdict own_after_asking(uint8_t manager, uint8_t authority, const nxmem_axes *ask);
 

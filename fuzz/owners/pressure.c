@@ -1,7 +1,8 @@
 /*
  * pressure.c: holders that are asked to give bytes back.
  * Attackers: holders that lie, call back, add and remove each other, and make room or take it.
- * Promise: each that was there is asked once, in order, with what is still wanted; nobody is asked from inside one.
+ * Promise: each that was there is asked once, in order, with what is still wanted, and where the process limit refuses once more for each other authority that fills it; nobody
+ * is asked from inside one.
  */
 #include <string.h>
 
@@ -25,11 +26,47 @@ static uint8_t next_holder(void) {
   return best;
 }
 
-void own_begin_asking(uint8_t manager, uint8_t authority, const nxmem_axes *wanted) {
+/* Another of the same tier, behind those before. Slices count as a whole for one that has none. */
+static int may_be_next(uint8_t which) {
+  const own_asking *a = &own.asking;
+  const own_account *asker = &own.managers[a->manager].accounts[a->authority],
+                    *other = &own.managers[a->manager].accounts[which];
+  if (!asker->here || own.authorities[a->authority].handle != a->under) return 0;
+  if (which == a->authority || !other->here || other->tier != asker->tier || other->place < a->place) return 0;
+  return !other->delegated || asker->delegated;
+}
+
+static uint8_t next_authority(void) {
+  const own_manager *m = &own.managers[own.asking.manager];
+  uint8_t next = OWN_NOBODY;
+  for (uint8_t i = 0; own.asking.others && i < OWN_MEMBERS; i++)
+    if (may_be_next(i) && (next == OWN_NOBODY || m->accounts[i].place < m->accounts[next].place)) next = i;
+  return next;
+}
+
+static void turn_to(uint8_t authority) {
+  own_asking *a = &own.asking;
+  a->now = authority;
+  a->asked = 0;
+  if (authority != OWN_NOBODY) a->place = own.managers[a->manager].accounts[authority].place + 1u;
+}
+
+/* Whoever is asked next; for the next authority, where all were asked for the last one. */
+static uint8_t next_asked(void) {
+  own_asking *a = &own.asking;
+  if (is_met(&a->left) || own.managers[a->manager].there != OWN_LIVE) return OWN_NOBODY;
+  while (a->now != OWN_NOBODY && next_holder() == OWN_NOBODY) turn_to(next_authority());
+  return a->now == OWN_NOBODY ? OWN_NOBODY : next_holder();
+}
+
+void own_begin_asking(uint8_t manager, uint8_t authority, const nxmem_axes *wanted, uint32_t refusal) {
   own.asking = (own_asking){.on = 1,
                             .frame = it.frame_count,
                             .manager = manager,
                             .authority = authority,
+                            .now = authority,
+                            .under = own.authorities[authority].handle,
+                            .others = refusal == NXMEM_REASON_OVER_PROCESS_LIMIT,
                             .newest = own.holder_order,
                             .left = *wanted};
 }
@@ -38,9 +75,7 @@ static int is_mine(void) { return own.asking.on && own.asking.frame == it.frame_
 
 nxmem_axes own_end_asking(void) {
   own_expect(is_mine(), "harness: nobody asks");
-  own_expect(
-      is_met(&own.asking.left) || own.managers[own.asking.manager].there != OWN_LIVE || next_holder() == OWN_NOBODY,
-      "pressure: a holder was not asked");
+  own_expect(next_asked() == OWN_NOBODY || own.overflown, "pressure: a holder was not asked");
   own.asking.on = 0;
   return own.asking.given;
 }
@@ -53,9 +88,8 @@ nxmem_verdict own_after_asking(uint8_t manager, uint8_t authority, const nxmem_a
     return v;
   }
   if (v.reason == NXMEM_REASON_NONE || own.asking.on) return v;
-  nxmem_axes wanted = {0, 0, 0};
-  *own_axis(&wanted, v.field) = v.found - v.needed;
-  own_begin_asking(manager, authority, &wanted);
+  const nxmem_axes wanted = own_shortage(manager, authority, ask);
+  own_begin_asking(manager, authority, &wanted, v.reason);
   (void)own_end_asking();
   return v;
 }
@@ -63,12 +97,12 @@ nxmem_verdict own_after_asking(uint8_t manager, uint8_t authority, const nxmem_a
 /* The first that is asked: of a call that a limit refused. */
 static void begin_of_call(void) {
   uint8_t manager = OWN_NOBODY, authority = OWN_NOBODY;
-  nxmem_axes ask = {0, 0, 0}, wanted = {0, 0, 0};
+  nxmem_axes ask = {0, 0, 0};
   own_asked_by(own_top(), &manager, &authority, &ask);
   const nxmem_verdict v = own_judge(manager, authority, &ask);
   own_expect(v.reason != NXMEM_REASON_NONE || own.overflown, "pressure: holders are asked though there is room");
-  if (v.reason != NXMEM_REASON_NONE) *own_axis(&wanted, v.field) = v.found - v.needed;
-  own_begin_asking(manager, authority, &wanted);
+  const nxmem_axes wanted = own_shortage(manager, authority, &ask);
+  own_begin_asking(manager, authority, &wanted, v.reason);
 }
 
 static nxmem_axes answer_to(const life_record *answer, const nxmem_axes *wanted) {
@@ -100,15 +134,24 @@ static void believe(const nxmem_axes *given) {
   }
 }
 
+/* Where sums are not compared any more: as it is asked. */
+static void follow(uint64_t authority, const nxmem_axes *wanted) {
+  own_asking *a = &own.asking;
+  a->left = *wanted;
+  for (uint8_t i = 0; i < OWN_MEMBERS; i++)
+    if (own.authorities[i].handle == authority && a->now != i) turn_to(i);
+}
+
 void own_pressure(void *ctx, nxmem_authority authority, const nxmem_axes *wanted, nxmem_axes *given_out) {
   const uintptr_t number = (uintptr_t)ctx - 1u;
   own_manager *m = &own.managers[number / OWN_HOLDERS];
   own_holder *h = &m->holders[number % OWN_HOLDERS];
   if (!own.asking.on) begin_of_call();
   own_expect(is_mine(), "pressure: holders are asked from inside one");
-  own_expect(own.asking.manager == number / OWN_HOLDERS && next_holder() == number % OWN_HOLDERS,
+  if (own.overflown) follow(authority.id, wanted);
+  own_expect(own.asking.manager == number / OWN_HOLDERS && next_asked() == number % OWN_HOLDERS,
              "pressure: another holder is asked");
-  own_same("authority under pressure", authority.id, own.authorities[own.asking.authority].handle);
+  own_same("authority under pressure", authority.id, own.authorities[own.asking.now].handle);
   if (!own.overflown) own_axes("wanted of a holder", wanted, &own.asking.left);
   own_check();
   own.asking.asked = 1;
@@ -160,7 +203,7 @@ void own_op_ask(const life_record *op) {
   const int here = m->there == OWN_LIVE && m->accounts[authority].here;
   (void)own_push(CALL_OTHER, OWN_NOBODY);
   const int asks = here && !own.asking.on;
-  if (asks) own_begin_asking(manager, authority, &wanted);
+  if (asks) own_begin_asking(manager, authority, &wanted, NXMEM_REASON_NONE);
   own_result("ask",
              nxmem_manager_ask(m->handle, (nxmem_authority){own.authorities[authority].handle}, &wanted, &given, NULL),
              here ? NXMEM_OK : NXMEM_ERR_STALE_HANDLE);
@@ -197,7 +240,7 @@ void own_op_reclaim(const life_record *op) {
   nxmem_axes expected = {0, 0, 0};
   (void)own_push(CALL_OTHER, OWN_NOBODY);
   const int asks = authority != OWN_NOBODY && !own.asking.on;
-  if (asks) own_begin_asking(0, authority, &wanted);
+  if (asks) own_begin_asking(0, authority, &wanted, NXMEM_REASON_NONE);
   a->callbacks_running++;
   const NxmemStatus status = a->callbacks->request_reclaim(a->context, &request, &reclaimed);
   a->callbacks_running--;

@@ -7,7 +7,9 @@
  *
  * A *manager* keeps the books of a process over authorities of a registry (nxmem_registry.h). A *transaction* names one authority and one binding, and goes through
  * reserve, allocate, commit, publish; where a step fails it is rolled back through the owning release, which reports what stayed behind. What is published is released as any bound
- * allocation is: the books follow. What nxmem_bound_commit() and nxmem_bound_decommit() map and unmap afterwards is not in them.
+ * allocation is: the books follow. So they do what is mapped and unmapped of it afterwards: nxmem_bound_commit() is granted on the mapped axis before the plugin is asked, or answers NXMEM_ERR_OVER_LIMIT
+ * once the holders under pressure were asked, and nxmem_bound_decommit() gives it back. What nxmem_bound_allocate() makes is nobody's transaction: it is in no books and under no limit, also where
+ * its authority is in a manager's.
  *
  * Three axes (nxmem/quota.h), none inferred from another: *charged* is what the transaction names, *physical* and *mapped* are what the plugin answers as owned and as mapped. Each
  * is reserved by its own figure. Where the plugin takes more than was reserved, the rest is reserved before the transaction commits; where it takes less, the rest goes back.
@@ -163,6 +165,13 @@ NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_manager_wait(nxmem_manager mana
 /*
  * Give back what can be spared of an authority, through releases, and say how much that was by axis; at most what was asked is believed, and only to decide whether the next
  * holder is asked: what is granted afterwards is judged by the books. No lock is held; it may use registry and manager. What it allocates is judged without asking holders again.
+ *
+ * wanted  On each axis that a limit refuses, all that has to go before what was refused fits: under budget, slice and process limit, and also by how much what is taken is above a lowered
+ *         limit already. On the other axes 0.
+ *
+ * Holders are asked for the authority that was refused first. Where the process limit refuses, what is still wanted is then asked for each other authority of the tier that fills it, in the order
+ * in which they stand in the books (nxmem_snapshot): one holder may so be called several times, each with another authority. Not for one with a slice, which is set aside as a whole
+ * whatever is taken of it; but where the one that was refused has a slice itself, what is really taken is what counts, and so it is asked for.
  */
 typedef void (*nxmem_pressure_fn)(void *ctx, nxmem_authority authority, const nxmem_axes *wanted, nxmem_axes *given_out);
 

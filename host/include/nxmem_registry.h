@@ -305,7 +305,14 @@ NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_bound_allocate(nxmem_binding bi
 
 /*
  * As nxmem_commit() and nxmem_decommit(), which see. Commit is new work: RETIRED refuses it. STALE_HANDLE also where the binding was dropped meanwhile: the allocation
- * is quarantined. [any-thread] [runs plugin code] [re-entrant]
+ * is quarantined.
+ *
+ * Of what a manager charges (nxmem_manager.h) its books follow: commit asks holders under pressure for what a limit refuses, and answers NXMEM_ERR_OVER_LIMIT where it still does; nothing is mapped
+ * then. BUSY: its transaction is open.
+ *
+ * These, release and its steps are all that there is for what is bound: views and mappings of shared prefixes (nxmem.h) go by allocator and allocation and have no bound form here.
+ *
+ * [any-thread] [runs plugin code; commit also holders under pressure] [re-entrant]
  */
 NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_bound_commit(const nxmem_bound *bound, NxmemByteRange range,
                                                               nxmem_error *error);

@@ -210,6 +210,7 @@ uint32_t nx_authority_index(nx_manager *manager, uint64_t handle);
 typedef struct nx_grant {
   int known;
   nxmem_verdict verdict; /* which limit refuses */
+  nxmem_axes shortage;   /* where one does: what has to be given back first */
 } nx_grant;
 
 static inline nxmem_verdict nx_accepted(void) { return (nxmem_verdict){NXMEM_REASON_NONE, 0, 0, 0}; }
@@ -227,8 +228,10 @@ int nx_charge_reserve_apart(nx_manager *manager, uint64_t handle, uint64_t mecha
 /* Give up what is reserved; the plugin has made nothing. */
 void nx_charge_cancel(nx_charging *charging);
 
-/* Take over what the plugin answered: accepted, or which limit refuses, and nothing changed. With `publish` it is live at once. */
-nxmem_verdict nx_charge_commit(nx_charging *charging, int publish);
+/*
+ * Take over what the plugin answered: accepted, or which limit refuses, and nothing changed; then *short_out is written. With `publish` it is live at once.
+ */
+nxmem_verdict nx_charge_commit(nx_charging *charging, int publish, nxmem_axes *short_out);
 
 /* COMMITTED to PUBLISHED: before the word beside the allocation says LIVE. */
 void nx_charge_publish(nx_charging *charging);
@@ -236,8 +239,10 @@ void nx_charge_publish(nx_charging *charging);
 /* The same of one that goes back to the plugin, with what is reserved for it: where the plugin keeps it, what it takes is counted then. */
 void nx_charge_withdraw(nx_charging *charging, nx_side *side);
 
-/* Of a published one, whose record is pinned: more is mapped, if every limit grants it; less is; more is there, whatever the limits say. */
-nxmem_verdict nx_charge_map(nx_account *account, nx_side *side, uint64_t bytes);
+/*
+ * Of a published one, whose record is pinned: more is mapped, if every limit grants it (else *short_out is written); less is; more is there, whatever the limits say.
+ */
+nxmem_verdict nx_charge_map(nx_account *account, nx_side *side, uint64_t bytes, nxmem_axes *short_out);
 void nx_charge_unmap(nx_account *account, nx_side *side, uint64_t bytes);
 void nx_charge_adopt(nx_account *account, nx_side *side, uint64_t bytes);
 
@@ -246,8 +251,17 @@ void nx_follow_mapped(void);
 
 /* ---- Pressure ---------------------------------------------------------------------------------------------------- */
 
-/* Ask the holders for what a limit refused, unless this thread is in one of them. 1: ask the books again. */
-int nx_pressure_relieves(nx_manager *manager, uint64_t handle, uint64_t authority, const nxmem_verdict *refusal);
+/*
+ * What has to be given back before `ask` fits: on each axis that is refused, the most by which it is beyond the budget, the slice and the process limit, also where what is
+ * taken is above a limit already. On the other axes 0.
+ */
+void nx_pressure_shortage(const nxmem_quota *quota, const nxmem_axes *ask, nxmem_axes *out);
+
+/*
+ * Ask the holders for what is short of a refused reservation, unless this thread is in one of them. 1: ask the books again.
+ */
+int nx_pressure_relieves(nx_manager *manager, uint64_t handle, uint64_t authority, const nxmem_verdict *refusal,
+                         const nxmem_axes *shortage);
 
 /* ---- Waiting ----------------------------------------------------------------------------------------------------- */
 

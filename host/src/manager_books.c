@@ -126,12 +126,17 @@ static nxmem_verdict take(nx_manager *m, nx_account *account, uint32_t stripe, c
   return v;
 }
 
-/* All locks are held: exact. */
-static nxmem_verdict take_exactly(nx_manager *m, nx_account *account, uint32_t stripe, const nxmem_axes *ask) {
+/* All locks are held: exact. Where it is refused, *short_out says by how much. */
+static nxmem_verdict take_exactly(nx_manager *m, nx_account *account, uint32_t stripe, const nxmem_axes *ask,
+                                  nxmem_axes *short_out) {
   nx_part_books *part = &account->parts[stripe];
   nx_books_gather(m);
+  const nxmem_quota quota = nx_books_quota(m, account->authority);
   const nxmem_verdict v = draw(m, account, part, ask);
-  if (v.reason == NXMEM_REASON_NONE && !take_from_room(m, part, ask)) count_bugs(m, 1u);
+  if (v.reason != NXMEM_REASON_NONE)
+    nx_pressure_shortage(&quota, ask, short_out);
+  else if (!take_from_room(m, part, ask))
+    count_bugs(m, 1u);
   return v;
 }
 
@@ -155,17 +160,17 @@ static nx_account *enter_account(nx_manager *m, uint64_t manager, uint64_t mecha
 }
 
 static NX_APART nx_grant reserve_exactly(nx_manager *m, uint64_t manager, uint64_t mechanism, nx_charging *k) {
-  nx_grant grant = {0, {NXMEM_REASON_NONE, 0, 0, 0}};
+  nx_grant grant = {.known = 0};
   nx_lock_all(m);
   grant.known = nxmem_is_claimable(atomic_load(&m->slot.word), manager) && nx_account_of(m, mechanism) == k->account;
-  if (grant.known) grant.verdict = take_exactly(m, k->account, k->stripe, &k->held);
+  if (grant.known) grant.verdict = take_exactly(m, k->account, k->stripe, &k->held, &grant.shortage);
   if (grant.known && grant.verdict.reason == NXMEM_REASON_NONE) open_at(k);
   nx_unlock_all(m);
   return grant;
 }
 
 nx_grant nx_charge_reserve(nx_manager *m, uint64_t manager, uint64_t mechanism, uint64_t authority, nx_charging *k) {
-  nx_grant grant = {0, {NXMEM_REASON_NONE, 0, 0, 0}};
+  nx_grant grant = {.known = 0};
   int entered = 0;
   k->stage = NX_NOTHING;
   k->stripe = nx_thread_self()->stripe;
@@ -230,12 +235,12 @@ static int is_same(const nxmem_axes *a, const nxmem_axes *b) {
 
 /* The lane is entered; it was left and entered again where all locks were needed. */
 static nxmem_verdict take_more(nx_manager *m, nx_account *account, uint32_t stripe, const nxmem_axes *more,
-                               int *entered) {
+                               int *entered, nxmem_axes *short_out) {
   nxmem_verdict v = take(m, account, stripe, more);
   if (v.reason == NXMEM_REASON_NONE) return v;
   nx_lane_leave(m, stripe, *entered);
   nx_lock_all(m);
-  v = take_exactly(m, account, stripe, more);
+  v = take_exactly(m, account, stripe, more, short_out);
   nx_unlock_all(m);
   *entered = nx_lane_enter(m, stripe);
   return v;
@@ -251,10 +256,10 @@ static void take_over(nx_manager *m, nx_charging *k, const nxmem_axes *spare) {
   trim(m, k->account, part);
 }
 
-static nxmem_verdict commit_other(nx_manager *m, nx_charging *k, int *entered) {
+static nxmem_verdict commit_other(nx_manager *m, nx_charging *k, int *entered, nxmem_axes *short_out) {
   nxmem_axes more, spare;
   nxmem_settle_commit(&k->held, &k->answered, &more, &spare);
-  const nxmem_verdict v = take_more(m, k->account, k->stripe, &more, entered);
+  const nxmem_verdict v = take_more(m, k->account, k->stripe, &more, entered, short_out);
   if (v.reason == NXMEM_REASON_NONE) take_over(m, k, &spare);
   return v;
 }
@@ -268,7 +273,7 @@ static void publish(nx_manager *m, nx_charging *k) {
   k->stage = NX_PUBLISHED;
 }
 
-nxmem_verdict nx_charge_commit(nx_charging *k, int and_publish) {
+nxmem_verdict nx_charge_commit(nx_charging *k, int and_publish, nxmem_axes *short_out) {
   nx_manager *m = k->account->manager;
   int entered = nx_lane_enter(m, k->stripe);
   nxmem_verdict v = nx_accepted();
@@ -276,7 +281,7 @@ nxmem_verdict nx_charge_commit(nx_charging *k, int and_publish) {
   if (is_same(&k->held, &k->answered))
     k->stage = NX_COMMITTED;
   else
-    v = commit_other(m, k, &entered);
+    v = commit_other(m, k, &entered, short_out);
   if (and_publish && v.reason == NXMEM_REASON_NONE) publish(m, k);
   nx_lane_leave(m, k->stripe, entered);
   return v;
@@ -319,7 +324,8 @@ nxmem_slot_state nx_charging_made(nx_charging *k, nx_side *side, uint64_t owned,
     publish_apart(k);
     return NXMEM_SLOT_LIVE;
   }
-  if (!k->at_once || nx_charge_commit(k, 1).reason != NXMEM_REASON_NONE) return NXMEM_SLOT_ALLOCATING;
+  nxmem_axes shortage;
+  if (!k->at_once || nx_charge_commit(k, 1, &shortage).reason != NXMEM_REASON_NONE) return NXMEM_SLOT_ALLOCATING;
   return NXMEM_SLOT_LIVE;
 }
 
@@ -347,12 +353,12 @@ void nx_charge_withdraw(nx_charging *k, nx_side *side) {
 /* ---- What is mapped later ------------------------------------------------------------------------------------------ */
 
 /* Granted, it is live at once: used, and reserved by nobody. */
-nxmem_verdict nx_charge_map(nx_account *account, nx_side *side, uint64_t bytes) {
+nxmem_verdict nx_charge_map(nx_account *account, nx_side *side, uint64_t bytes, nxmem_axes *short_out) {
   nx_manager *m = account->manager;
   const nxmem_axes ask = {0, 0, bytes};
   const uint32_t stripe = nx_thread_self()->stripe;
   int entered = nx_lane_enter(m, stripe);
-  const nxmem_verdict v = take_more(m, account, stripe, &ask, &entered);
+  const nxmem_verdict v = take_more(m, account, stripe, &ask, &entered, short_out);
   if (v.reason == NXMEM_REASON_NONE) {
     subtract(m, &account->parts[stripe].reserved, &ask);
     atomic_fetch_add(&side->mapped, bytes);

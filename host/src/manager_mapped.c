@@ -35,9 +35,10 @@ static nxmem_result take(nx_allocation *record, uint64_t bytes, nxmem_error *err
   if (account == NULL) return NXMEM_OK;
   nx_manager *m = account->manager;
   const uint64_t authority = m->authorities[account->authority].handle;
-  nxmem_verdict v = nx_charge_map(account, side, bytes);
-  if (v.reason != NXMEM_REASON_NONE && nx_pressure_relieves(m, nx_slot_handle(&m->slot), authority, &v))
-    v = nx_charge_map(account, side, bytes);
+  nxmem_axes shortage;
+  nxmem_verdict v = nx_charge_map(account, side, bytes, &shortage);
+  if (v.reason != NXMEM_REASON_NONE && nx_pressure_relieves(m, nx_slot_handle(&m->slot), authority, &v, &shortage))
+    v = nx_charge_map(account, side, bytes, &shortage);
   if (v.reason == NXMEM_REASON_NONE) return NXMEM_OK;
   nx_count(&m->refusals);
   return nx_over_limit(v, "commit", error);

@@ -2,7 +2,7 @@
  * manager_pressure.c: asking for bytes back, before a limit refuses.
  *
  * Attackers: holders that say they gave what they did not, that call back, or that are removed meanwhile; plugins that ask for ever more.
- * Promise: they are asked in the order of their priority, each once, with no lock held; what they say decides only whether the next is asked.
+ * Promise: they are asked for one authority at a time, in the order of their priority, each once, with no lock held; what they say decides only whether the next is asked.
  */
 #include "error.h"
 #include "manager.h"
@@ -63,38 +63,109 @@ static void holder_returned(nx_manager *m, uint64_t id) {
   nx_unlock(&m->bank);
 }
 
-/* Each once, until all is given. */
-static nxmem_axes ask_holders(nx_manager *m, uint64_t manager, uint64_t authority, const nxmem_axes *wanted) {
+static asker asker_of(nx_manager *m, uint64_t manager, uint64_t authority) {
+  nx_lock(&m->bank);
+  const asker by = {m, manager, authority, m->holder_ids};
+  nx_unlock(&m->bank);
+  return by;
+}
+
+/* Each once for this authority, until all is given. *wanted becomes what is not. */
+static nxmem_axes ask_for(const asker *by, uint64_t authority, nxmem_axes *wanted) {
+  nx_manager *m = by->manager;
   nxmem_axes left = *wanted, all = {0, 0, 0};
   nx_holder holder = {0};
-  asker by = {m, manager, authority, 0};
   asking = 1;
-  nx_lock(&m->bank);
-  by.newest = m->holder_ids;
-  nx_unlock(&m->bank);
   while (!is_met(&left)) {
     nx_lock(&m->bank);
     const nx_holder last = holder;
-    const int found = next_holder(&by, &last, &holder);
+    const int found = next_holder(by, &last, &holder);
     nx_unlock(&m->bank);
     if (!found) break;
     nxmem_axes given = {0, 0, 0};
-    holder.fn(holder.ctx, (nxmem_authority){by.authority}, &left, &given);
+    holder.fn(holder.ctx, (nxmem_authority){authority}, &left, &given);
     holder_returned(m, holder.id);
     const nxmem_axes believed = least_of(&left, &given);
     (void)nxmem_axes_take(&left, &believed);
     nxmem_axes_adopt(&all, &believed);
   }
   asking = 0;
+  *wanted = left;
   return all;
 }
 
-int nx_pressure_relieves(nx_manager *m, uint64_t manager, uint64_t authority, const nxmem_verdict *refusal) {
+static nxmem_axes ask_holders(nx_manager *m, uint64_t manager, uint64_t authority, const nxmem_axes *wanted) {
+  const asker by = asker_of(m, manager, authority);
+  nxmem_axes left = *wanted;
+  return ask_for(&by, authority, &left);
+}
+
+/* ---- Who fills a tier -------------------------------------------------------------------------------------------- */
+
+/*
+ * Another authority of the asker's tier whose bytes are what the process limit counts: a slice is counted as a whole, however little of it is taken, but where the asker has a slice itself. The bank
+ * is locked.
+ */
+static int fills_its_limit(nx_manager *m, uint32_t which, uint32_t askers) {
+  const nx_authority_books *a = &m->authorities[which], *own = &m->authorities[askers];
+  if (which == askers || a->handle == 0 || a->tier != own->tier) return 0;
+  return a->delegated == 0 || own->delegated != 0;
+}
+
+/* 0: none there any more, or the manager is another's, or the asker is in its books no more. */
+static uint64_t other_at(const asker *by, uint32_t which) {
+  nx_manager *m = by->manager;
+  uint64_t found = 0;
+  nx_lock(&m->bank);
+  const uint32_t askers = nx_authority_index(m, by->authority);
+  const int there = nxmem_is_claimable(atomic_load(&m->slot.word), by->handle);
+  if (there && askers != NXMEM_MANAGER_AUTHORITIES_MAX && fills_its_limit(m, which, askers))
+    found = m->authorities[which].handle;
+  nx_unlock(&m->bank);
+  return found;
+}
+
+static void ask_for_others(const asker *by, nxmem_axes *left) {
+  for (uint32_t i = 0; i < NXMEM_MANAGER_AUTHORITIES_MAX && !is_met(left); i++) {
+    const uint64_t other = other_at(by, i);
+    if (other != 0) (void)ask_for(by, other, left);
+  }
+}
+
+/* ---- What a refusal asks for ------------------------------------------------------------------------------------- */
+
+/* An axis on which nothing is refused is not short, though a lowered limit may be below what is taken there. */
+static nxmem_axes short_of(const nxmem_axes *ask, const nxmem_axes *taken, const nxmem_axes *limit) {
+  nxmem_axes left, over, beyond;
+  nxmem_quota_beyond(limit, taken, &left);
+  nxmem_quota_beyond(taken, limit, &over);
+  nxmem_quota_beyond(ask, &left, &beyond);
+  if (beyond.charged == 0) over.charged = 0;
+  if (beyond.physical == 0) over.physical = 0;
+  if (beyond.mapped == 0) over.mapped = 0;
+  nxmem_axes_adopt(&over, &beyond);
+  return over;
+}
+
+static void raise_to(nxmem_axes *most, nxmem_axes other) {
+  nxmem_axes more;
+  nxmem_quota_beyond(&other, most, &more);
+  nxmem_axes_adopt(most, &more);
+}
+
+void nx_pressure_shortage(const nxmem_quota *q, const nxmem_axes *ask, nxmem_axes *out) {
+  *out = short_of(ask, &q->taken, &q->budget);
+  if (q->delegated != 0) raise_to(out, short_of(ask, &q->taken, &q->slice));
+  raise_to(out, short_of(ask, q->delegated != 0 ? &q->tier_taken : &q->tier_shares, &q->tier_limit));
+}
+
+int nx_pressure_relieves(nx_manager *m, uint64_t manager, uint64_t authority, const nxmem_verdict *refusal,
+                         const nxmem_axes *shortage) {
   if (asking || refusal->reason == NXMEM_REASON_NONE) return 0;
-  nxmem_axes wanted = {0, 0, 0};
-  uint64_t *const axes[] = {&wanted.charged, &wanted.physical, &wanted.mapped};
-  *axes[refusal->field % 3u] = refusal->found - refusal->needed;
-  (void)ask_holders(m, manager, authority, &wanted);
+  const asker by = asker_of(m, manager, authority);
+  nxmem_axes left = *shortage;
+  (void)ask_for(&by, authority, &left);
+  if (refusal->reason == NXMEM_REASON_OVER_PROCESS_LIMIT) ask_for_others(&by, &left);
   return 1;
 }
 

@@ -67,7 +67,8 @@ static NX_APART nxmem_result reserve(nx_manager *m, nxmem_manager manager, const
     nx_grant grant = nx_charge_reserve(m, manager.id, to.mechanism, to.authority, k);
     const nxmem_result r = grant.known ? NXMEM_OK : reserve_first(m, manager, &to, k, &grant, error);
     if (r != NXMEM_OK || k->stage == NX_RESERVED) return r;
-    const int again = !asked && nx_pressure_relieves(m, manager.id, request->authority.id, &grant.verdict);
+    const int again =
+        !asked && nx_pressure_relieves(m, manager.id, request->authority.id, &grant.verdict, &grant.shortage);
     if (!again) return refused(m, &grant, error);
   }
 }
@@ -76,9 +77,10 @@ static NX_APART nxmem_result reserve(nx_manager *m, nxmem_manager manager, const
 
 static nxmem_result commit(nx_charging *k, uint64_t authority, int and_publish, nxmem_error *error) {
   nx_manager *m = k->account->manager;
-  nxmem_verdict v = nx_charge_commit(k, and_publish);
-  if (v.reason != NXMEM_REASON_NONE && nx_pressure_relieves(m, nx_slot_handle(&m->slot), authority, &v))
-    v = nx_charge_commit(k, and_publish);
+  nxmem_axes shortage;
+  nxmem_verdict v = nx_charge_commit(k, and_publish, &shortage);
+  if (v.reason != NXMEM_REASON_NONE && nx_pressure_relieves(m, nx_slot_handle(&m->slot), authority, &v, &shortage))
+    v = nx_charge_commit(k, and_publish, &shortage);
   if (v.reason == NXMEM_REASON_NONE) return NXMEM_OK;
   nx_count(&m->refusals);
   return nx_over_limit(v, "commit", error);
