@@ -77,7 +77,8 @@ NXMEM_PUBLIC NXMEM_MUST_CHECK nxmem_result nxmem_plugin_open_sealed(nxmem_host h
  * version           1.
  * max_file_bytes    May be left out: 64 MiB. At most 1 GiB. A larger file is refused before it is copied.
  * path, build_id    Which file the row is about; at least one. A path is absolute, without empty, "." and ".." parts, and is compared as it is written. A row with a
- *                   build id alone fits any path; with both, both must fit. No two rows name one path or one hash.
+ *                   build id alone fits any path that no row names; with both, both must fit. No two rows name one path, nor do two without a path one hash:
+ *                   the same file may stand at several paths, each with what its row grants.
  * sha256            Of the whole file.
  * signature         May be left out. A signature file and a public key as minisign writes them, prehashed (ED) or not (Ed); key id, signature and the signature
  *                   over the trusted comment must all be good.

@@ -109,6 +109,42 @@ static void test_no_build_id(void **state) {
   pt_host_gone(host);
 }
 
+static const char *same_file_as(const char *name) {
+  pt_bytes file = pt_bytes_of(path);
+  const char *at = pt_path(name);
+  pt_write(at, file.bytes, file.count, 0644);
+  pt_bytes_free(&file);
+  return at;
+}
+
+static void assert_granted(const nxmem_policy *policy, const char *at, uint64_t bytes) {
+  nxmem_policy_report *report = NULL;
+  nxmem_plugin plugin = {0};
+  assert_int_equal(nxmem_policy_open(policy, host, at, &plugin, &report, NULL), NXMEM_OK);
+  assert_int_equal(report->max_owned_bytes, bytes);
+  nxmem_policy_report_free(report);
+  pt_unload(plugin);
+}
+
+/* One hash in three rows: each path has its own, whatever the order, and any other path the one without. */
+static void test_one_file_at_paths(void **state) {
+  begin(state);
+  const char *id = build_id(), *second = same_file_as("second.so"), *third = same_file_as("third.so");
+  assert_true(id[0] != '\0');
+  static const char *const grants =
+      "\"capabilities\": [\"allocator\"], \"max_mapped_bytes\": \"unlimited\", "
+      "\"isolation\": \"none\", \"max_owned_bytes\"";
+  nxmem_policy *policy = pt_parsed(pt_text(
+      "{\"version\": 1, \"plugins\": [{\"path\": \"%s\", \"sha256\": \"%s\", %s: 4096}, "
+      "{\"build_id\": \"%s\", \"sha256\": \"%s\", %s: 8192}, {\"path\": \"%s\", \"sha256\": \"%s\", %s: 12288}]}",
+      path, hash, grants, id, hash, grants, second, hash, grants));
+  assert_granted(policy, path, 4096);
+  assert_granted(policy, second, 12288);
+  assert_granted(policy, third, 8192);
+  nxmem_policy_free(policy);
+  pt_host_gone(host);
+}
+
 static void test_nothing_allowed(void **state) {
   begin(state);
   nxmem_policy *policy = pt_parsed("{\"version\": 1, \"plugins\": []}");
@@ -397,6 +433,7 @@ int main(int count, char **arguments) {
   nx_suite suite = {0};
   nx_suite_add(&suite, "by path, hash and build id", test_naming, NULL);
   nx_suite_add(&suite, "a file without a build id", test_no_build_id, NULL);
+  nx_suite_add(&suite, "one file at several paths", test_one_file_at_paths, NULL);
   nx_suite_add(&suite, "a policy without rows", test_nothing_allowed, NULL);
   nx_suite_add(&suite, "what is reported", test_report, NULL);
   nx_suite_rows(&suite, ROWS(signature_rows), test_signature);

@@ -33,6 +33,12 @@ static const document_row rows[] = {
      NULL},
     {"a limit on files", "{\"version\": 1, \"max_file_bytes\": 1073741824, \"plugins\": []}", NULL},
     {"one hash under two paths", HEAD ROW ", {\"path\": \"/a/c.so\", \"sha256\": \"" HASH "\", " CAPS REST "]}", NULL},
+    {"one hash under a path and by build id",
+     HEAD ROW ", {\"build_id\": \"0a\", \"sha256\": \"" HASH "\", " CAPS REST "]}", NULL},
+    {"one hash and one build id under two paths",
+     HEAD "{\"path\": \"/a/b.so\", \"build_id\": \"0a\", \"sha256\": \"" HASH "\", " CAPS REST
+          ", {\"path\": \"/a/c.so\", \"build_id\": \"0a\", \"sha256\": \"" HASH "\", " CAPS REST "]}",
+     NULL},
     {"empty", "", "line "},
     {"not JSON", "policy", "line 1"},
     {"cut off", HEAD ROW, "line "},
