@@ -94,19 +94,7 @@ static void print_array(FILE *out, const json_t *array) {
   if (shown < size) fputs(" ...", out);
 }
 
-static int is_axes(const json_t *value) { return json_object_get(value, "charged") != NULL; }
-
-/* "charged/physical/mapped", bytes each. */
-static void print_axes(FILE *out, const json_t *axes) {
-  print_value(out, json_object_get(axes, "charged"));
-  fputc('/', out);
-  print_value(out, json_object_get(axes, "physical"));
-  fputc('/', out);
-  print_value(out, json_object_get(axes, "mapped"));
-}
-
 static void print_value(FILE *out, const json_t *value) {
-  if (is_axes(value)) print_axes(out, value);
   if (json_is_string(value)) fputs(json_string_value(value), out);
   if (json_is_integer(value)) fprintf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
   if (json_is_boolean(value)) fputs(json_is_true(value) ? "yes" : "no", out);
@@ -125,8 +113,7 @@ static void print_facts(FILE *out, json_t *row, int skip) {
   const char *separator = "", *key;
   json_t *value;
   json_object_foreach(row, key, value) {
-    if (skip-- > 0 || (json_is_object(value) && !is_axes(value)) || !strcmp(key, "message") || !strcmp(key, "result"))
-      continue;
+    if (skip-- > 0 || json_is_object(value) || !strcmp(key, "message") || !strcmp(key, "result")) continue;
     fputs(separator, out);
     print_key(out, key);
     print_value(out, value);
@@ -156,7 +143,7 @@ static void print_row(const nx_report *report, json_t *row) {
   push(report->out);
 }
 
-static void keep_row(nx_report *report, json_t *row) {
+void nx_report_keep(nx_report *report, json_t *row) {
   const char *word = json_string_value(json_object_get(row, "verdict"));
   for (int i = 0; i < NX_ROW_VERDICTS; i++) report->count[i] += !strcmp(word, VERDICT_WORD[i]);
   if (json_array_append_new(report->rows, row)) nx_out_of_memory();
@@ -164,7 +151,7 @@ static void keep_row(nx_report *report, json_t *row) {
 
 void nx_report_add(nx_report *report, json_t *row) {
   if (!report->as_json) print_row(report, row);
-  keep_row(report, row);
+  nx_report_keep(report, row);
 }
 
 void nx_report_problem(nx_report *report, json_t *row, const char *message) {
@@ -174,7 +161,7 @@ void nx_report_problem(nx_report *report, json_t *row, const char *message) {
   const char *line = json_string_value(json_object_get(report->root, "message"));
   int named = *file && strstr(line, file);
   fprintf(stderr, "nxmem %s: %s%s%s\n", report->command, named ? "" : file, named ? "" : ": ", line);
-  if (row) keep_row(report, row);
+  if (row) nx_report_keep(report, row);
 }
 
 /* ---- The end ----------------------------------------------------------------------------------------------------- */

@@ -39,6 +39,9 @@ void nx_report_begin(nx_report *report, const nx_report_style *style, const char
 /* A row to be filled; nx_report_add() takes it over. */
 json_t *nx_row(const char *name, nx_row_verdict verdict);
 
+/* The same for a row that is printed otherwise: it stands in the document, and counts. */
+void nx_report_keep(nx_report *report, json_t *row);
+
 /*
  * One fact of a row (or of the report's root). Texts must be UTF-8 without control characters; anything else is
  * escaped first.

@@ -95,12 +95,53 @@ def device_is_lost():
     equal(row(rows, "authority one")["used"]["charged"], 0)
 
 
+def bars_of_each_authority():
+    """The whole is the least of slice, budget and the tier's limit, on each axis."""
+    wide, least = axes(64 * KIB), {"charged": 96 * KIB, "physical": 40 * KIB, "mapped": 24 * KIB}
+    half = "##########.........."
+    for steps, limit, one, two in (
+            ([allocate("x", "a", 32), allocate("y", "b", 48)], axes(96 * KIB), half, half),
+            ([allocate("x", "a", 32)], axes(32 * KIB), "#" * 20, "." * 20),
+            ([{"do": "delegate", "authority": "one", "bytes": axes(40 * KIB)}, allocate("x", "a", 20)], axes(96 * KIB), half, "." * 20)):
+        code, rows = report(scenario(*steps, budget=64 * KIB) | {"limits": {"host": limit}})
+        equal((code, row(rows, "authority one")["bar"], row(rows, "authority two")["bar"]), (0, one, two))
+    code, rows = report(scenario(allocate("x", "b", 12)) | {"limits": {"host": least}})
+    equal((code, row(rows, "authority two")["bars"]),
+          (0, {"charged": "###.................", "physical": "######..............", "mapped": half}))
+    code, rows = report(scenario(allocate("x", "b", 12)) | {"limits": {}})
+    equal([row(rows, name)["bar"] for name in ("authority one", "authority two", "tier host", "tier disk")],
+          ["." * 20, "no limit", "no limit", "no limit"])
+    code, rows = report(scenario({"do": "limit", "tier": "host", "bytes": axes(0)}))
+    equal(row(rows, "authority two")["bar"], "limit 0")
+    code, rows = report(scenario(allocate("x", "a", 16), {"do": "lose", "mechanism": "a"}, {"do": "limit", "tier": "host", "bytes": wide | {"charged": KIB}}))
+    equal((code, row(rows, "authority one")["bar"]), (0, "x" * 20))
+
+
+def device_loss_as_it_is_shown():
+    with open(os.path.join(EXAMPLES, "device_loss.json"), encoding="utf-8") as file:
+        code, rows = report(json.load(file) | {"plugins": {"minimal": plugin("minimal")}})
+    equal([code, *(row(rows, f"authority {name}")["bar"] for name in ("first", "second"))], [0, "xxxxxxxxxxxxx.......", "." * 20])
+
+
+def ahead_is_not_set_aside():
+    """What threads drew ahead is a figure of its own; slices alone are set aside."""
+    code, rows = report(scenario(allocate("x", "a", 4)))
+    host, one = row(rows, "tier host"), row(rows, "authority one")
+    equal((code, host["set-aside"], rows["total"]["set-aside"]), (0, axes(0), axes(0)))
+    equal([figures["drawn-ahead"]["charged"] for figures in (host, one, rows["total"])], [60 * KIB] * 3)
+    equal(row(rows, "authority two")["drawn-ahead"], axes(0))
+    equal(host["shares"], axes(64 * KIB))  # used and drawn ahead
+    shown = {line["bytes"]: (line["used"], line["ahead"], line["set aside"]) for line in table(scenario(allocate("x", "a", 4)))[1]}
+    equal([shown[name] for name in ("tier host", "authority one", "total")], [("4K", "60K", "0"), ("4K", "60K", "-"), ("4K", "60K", "0")])
+
+
 def slice_is_set_aside():
     code, rows = report(scenario({"do": "delegate", "authority": "one", "bytes": axes(60 * KIB)},
                                  allocate("x", "b", 37, expect="over-limit"), allocate("y", "b", 36),
                                  {"do": "delegate", "authority": "one", "bytes": axes(1), "expect": "over-limit"}))
     equal(code, 0)
-    equal(row(rows, "tier host")["set-aside"]["charged"], 96 * KIB)
+    equal([figures["set-aside"]["charged"] for figures in (row(rows, "tier host"), rows["total"])], [60 * KIB] * 2)
+    equal(row(rows, "tier host")["shares"]["charged"], 96 * KIB)
 
 
 def limit_is_lowered():
@@ -217,11 +258,48 @@ NEW_STEPS = [("a push to a queue that is unknown", step_is_refused(allocate("x",
              ("a plugin that is a list", cannot_be_read({"do": "unload", "plugin": []}))]
 
 
+HEADER = ("bytes", "axis", "used", "live", "quarantined", "ahead", "set aside", "limit", "blocks", "kept", "# live x kept . free")
+NAMES = ["tier device", "tier host", "tier disk", "authority one", "authority two", "mechanism a", "mechanism b", "total"]
+
+
+def table(*documents):
+    """Header and lines, each line as a dictionary of what stands under (texts) or ends with (figures) each title."""
+    done = run(*documents)
+    lines = done.stdout.decode().splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("  bytes"))
+    begin = {title: lines[at].index(title) for title in HEADER}
+    cells = []
+    for line in lines[at + 1:-1]:
+        assert len(line) <= 120, line
+        row_ = {"bytes": line[begin["bytes"]:begin["axis"]].strip(), "axis": line[begin["axis"]:].split()[0], HEADER[-1]: line[begin[HEADER[-1]]:]}
+        for title in HEADER[2:-1]:
+            end = begin[title] + len(title)
+            row_[title] = line[:end].split(" ")[-1]
+            assert line[end:end + 1] in ("", " "), (title, line)
+        cells.append(row_)
+    return done.returncode, cells
+
+
 def shows_a_table():
-    done = run(scenario(allocate("x", "a", 40)))
-    equal(done.returncode, 0)
-    for word in (b"authority one", b"#############.......", b"tier host", b"mechanism a", b"used 40960/40960/40960"):
-        assert word in done.stdout, done.stdout
+    code, lines = table(scenario(allocate("x", "a", 40), allocate("y", "b", 8), {"do": "lose", "mechanism": "b"}))
+    equal((code, [line["bytes"] for line in lines], {line["axis"] for line in lines}), (0, NAMES, {"each"}))
+    shown = {line["bytes"]: tuple(line[title] for title in HEADER[2:] if title != "ahead") for line in lines}
+    equal(shown["tier host"], ("48K", "40K", "8K", "0", "96K", "1", "1", "########xx.........."))
+    equal(shown["authority one"], ("40K", "40K", "0", "-", "64K", "1", "0", "#############......."))
+    equal(shown["authority two"], ("8K", "0", "8K", "-", "-", "0", "1", "xx.................."))
+    equal(shown["tier disk"], ("0", "0", "0", "0", "-", "0", "0", "no limit"))
+    equal(shown["mechanism a"], ("40K", "40K", "0", "-", "-", "1", "0", "active host:0 selected"))
+    equal(shown["mechanism b"], ("8K", "0", "8K", "-", "-", "0", "1", "device-lost host:0"))
+    equal(shown["total"], ("48K", "40K", "8K", "0", "-", "1", "1", ""))
+
+
+def shows_axes_that_differ():
+    """A line for each axis, and no figure is rounded."""
+    code, lines = table(scenario(allocate("x", "a", 4, reserve={"charged": 50001, "physical": 4 * KIB, "mapped": 4 * KIB})))
+    of_one = [line for i, line in enumerate(lines) if "authority one" in (line["bytes"], *(lines[i - n]["bytes"] for n in (1, 2)))]
+    equal((code, [line["axis"] for line in of_one]), (0, ["charged", "physical", "mapped"]))
+    equal([line["used"] for line in of_one], ["50001", "4K", "4K"])
+    equal([line["blocks"] for line in of_one], ["1", "", ""])
 
 
 def no_regular_file(make):
@@ -243,10 +321,14 @@ def large_file(path):
 
 def names_are_escaped():
     for name in ("\x1b[31mred", "a\nb", "\u202ebidi", "\u20ac" * 60, "x" * 59 + "\u20ac" * 30):
-        code, rows = report(scenario() | {"authorities": {name: {"tier": "host"}},
-                                          "mechanisms": {name: {"plugin": "minimal", "mechanism": "minimal", "authority": name}},
-                                          "steps": [allocate(name, name, 1), {"do": "release", "name": name}]})
+        named = scenario() | {"authorities": {name: {"tier": "host"}},
+                              "mechanisms": {name: {"plugin": "minimal", "mechanism": "minimal", "authority": name}},
+                              "steps": [allocate(name, name, 1), {"do": "release", "name": name}]}
+        code, rows = report(named)
         equal(code, 0)
+        done = run(named)
+        equal(done.returncode, 0)
+        assert not any(ord(c) < 32 and c != "\n" or c == "\u202e" for c in done.stdout.decode()), done.stdout
         done = run(scenario() | {"limits": {name: axes(1)}})
         equal(done.returncode, 3)
         assert not any(byte < 32 and byte != 10 for byte in done.stdout + done.stderr), done.stderr
@@ -295,7 +377,8 @@ ROWS = [("an axis is named", axis_is_named), ("a plugin that stays mapped", resi
         ("a quota is refused", quota_is_refused), ("a refusal that is expected", refusal_is_expected),
         ("another outcome than expected", other_outcome_than_expected), ("a device is lost", device_is_lost),
         ("a slice is set aside", slice_is_set_aside), ("a limit is lowered", limit_is_lowered),
-        ("a table", shows_a_table), ("an unload behind a queue", unloads_behind_a_queue)] + NEW_STEPS
+        ("a table", shows_a_table), ("a table of axes that differ", shows_axes_that_differ), ("a bar of each authority", bars_of_each_authority),
+        ("the example of a lost device", device_loss_as_it_is_shown), ("drawn ahead is not set aside", ahead_is_not_set_aside), ("an unload behind a queue", unloads_behind_a_queue)] + NEW_STEPS
 
 
 FILES = [("a FIFO", no_regular_file(os.mkfifo)), ("a directory", no_regular_file(os.mkdir)),

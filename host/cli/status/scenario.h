@@ -51,8 +51,11 @@ void nx_scenario_free(nx_scenario *scenario);
 /* One row for each step, in order: "ok", "refused" with code and numbers, "note" for a refusal that the step expects. -1 with `why`: a step that cannot be read. */
 int nx_scenario_run(nx_scenario *scenario, nx_report *report);
 
-/* A row for each tier, authority and mechanism, with figures by axis; authorities have a bar. -1 with `why`: no snapshot. */
+/* A row for each tier, authority and mechanism, with figures by axis, and their total; tiers and authorities have a bar. -1 with `why`: no snapshot. */
 int nx_scenario_show(nx_scenario *scenario, nx_report *report);
+
+/* The rows from `first` on, and the total, as a table. */
+void nx_books_print(FILE *out, const json_t *rows, size_t first, const json_t *total);
 
 /* Shared by those above. */
 extern const char *const NX_AXES_KEYS[]; /* of nxmem_axes, in its order; NULL behind them */

@@ -1,11 +1,12 @@
 /*
- * show.c: the books of one moment, as rows.
+ * show.c: the books of one moment, as rows, and as a table of them.
  * Attackers: none; names of the scenario are escaped.
  * Promise: what is shown is one snapshot, whose totals are the sums of its parts.
  */
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "nxmem/quota.h"
 #include "scenario.h"
 #include "text.h"
 #include "words.h"
@@ -29,17 +30,38 @@ static void set_figures(json_t *row, const nxmem_figures *f) {
   nx_set_number(row, "kept", f->quarantined_count);
 }
 
-/* '#' live, 'x' quarantined, '.' free; the whole is the budget, or the slice where there is one. */
-static void set_bar(json_t *row, const nxmem_authority_figures *a) {
-  const uint64_t whole = a->delegated && a->slice.charged < a->budget.charged ? a->slice.charged : a->budget.charged;
-  char bar[BAR + 1];
-  if (whole >= NXMEM_TOTAL_MAX || whole == 0) return;
+static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+static nxmem_axes least_of(nxmem_axes a, const nxmem_axes *b) {
+  return (nxmem_axes){least(a.charged, b->charged), least(a.physical, b->physical), least(a.mapped, b->mapped)};
+}
+
+/* '#' live, 'x' quarantined, '.' free of the whole. */
+static void bar_of(uint64_t whole, uint64_t used, uint64_t kept, char bar[BAR + 1]) {
+  if (whole >= NXMEM_TOTAL_MAX || whole == 0) {
+    (void)snprintf(bar, BAR + 1, whole == 0 ? "limit 0" : "no limit");
+    return;
+  }
   const double part = (double)BAR / (double)whole;
-  const int used = (int)((double)a->figures.used.charged * part + 0.5);
-  const int kept = (int)((double)a->figures.quarantined.charged * part + 0.5);
-  for (int i = 0; i < BAR; i++) bar[i] = i < used - kept ? '#' : i < used ? 'x' : '.';
+  const int filled = (int)((double)least(used, whole) * part + 0.5);
+  const int crossed = (int)((double)least(kept, whole) * part + 0.5);
+  for (int i = 0; i < BAR; i++) bar[i] = i < filled - crossed ? '#' : i < filled ? 'x' : '.';
   bar[BAR] = '\0';
+}
+
+/* Of the least limit that holds, on each axis; "bar" is the charged one's. */
+static void set_bars(json_t *row, const nxmem_axes *whole, const nxmem_figures *f) {
+  char bar[BAR + 1];
+  json_t *bars = json_object();
+  if (bars == NULL) nx_out_of_memory();
+  bar_of(whole->charged, f->used.charged, f->quarantined.charged, bar);
   nx_set_text(row, "bar", bar);
+  nx_set_text(bars, "charged", bar);
+  bar_of(whole->physical, f->used.physical, f->quarantined.physical, bar);
+  nx_set_text(bars, "physical", bar);
+  bar_of(whole->mapped, f->used.mapped, f->quarantined.mapped, bar);
+  nx_set_text(bars, "mapped", bar);
+  nx_set(row, "bars", bars);
 }
 
 static void set_limit(json_t *row, const char *key, const nxmem_axes *limit) {
@@ -59,21 +81,52 @@ static json_t *titled(const char *kind, const char *name) {
   return nx_row(title, NX_ROW_OK);
 }
 
-static json_t *tier_row(const char *name, const nxmem_tier_figures *tier) {
-  json_t *row = titled("tier", name);
+/* What the authorities of a tier have together. */
+typedef struct gathered {
+  nxmem_axes slices, ahead;
+} gathered;
+
+static gathered gather(const nxmem_snapshot *now, uint32_t tier) {
+  gathered sum = {{0, 0, 0}, {0, 0, 0}};
+  for (uint32_t i = 0; i < now->authority_count; i++) {
+    const nxmem_authority_figures *a = &now->authorities[i];
+    if (a->tier != tier) continue;
+    nxmem_axes_adopt(&sum.slices, &a->slice);
+    nxmem_axes_adopt(&sum.ahead, &a->ahead);
+  }
+  return sum;
+}
+
+static json_t *tier_row(const nxmem_snapshot *now, uint32_t which) {
+  const nxmem_tier_figures *tier = &now->tiers[which];
+  const gathered sum = gather(now, which);
+  json_t *row = titled("tier", NX_TIER_WORD[which]);
+  set_bars(row, &tier->limit, &tier->figures);
   set_limit(row, "limit", &tier->limit);
-  set_axes(row, "set-aside", &tier->shares);
+  set_axes(row, "set-aside", &sum.slices);
+  set_axes(row, "drawn-ahead", &sum.ahead);
+  set_axes(row, "shares", &tier->shares);
   set_figures(row, &tier->figures);
   return row;
 }
 
-static json_t *authority_row(const char *name, const nxmem_authority_figures *a) {
+static json_t *authority_row(const char *name, const nxmem_snapshot *now, const nxmem_authority_figures *a) {
   json_t *row = titled("authority", name);
-  set_bar(row, a);
+  nxmem_axes whole = least_of(a->budget, &now->tiers[a->tier].limit);
+  if (a->delegated) whole = least_of(whole, &a->slice);
+  set_bars(row, &whole, &a->figures);
   set_limit(row, "budget", &a->budget);
   if (a->delegated) set_axes(row, "slice", &a->slice);
+  set_axes(row, "drawn-ahead", &a->ahead);
   set_figures(row, &a->figures);
   return row;
+}
+
+/* NULL: nothing was ever granted through it, or it is gone. */
+static const nxmem_figures *figures_of(const nx_named *m, const nxmem_snapshot *now) {
+  for (uint32_t i = 0; i < now->mechanism_count && i < now->mechanism_room; i++)
+    if (now->mechanisms[i].mechanism.id == m->mechanism.id) return &now->mechanisms[i].figures;
+  return NULL;
 }
 
 static json_t *mechanism_row(const nx_named *m, const nxmem_snapshot *now) {
@@ -86,8 +139,23 @@ static json_t *mechanism_row(const nx_named *m, const nxmem_snapshot *now) {
   } else {
     nx_set_text(row, "lifecycle", "removed");
   }
-  for (uint32_t i = 0; i < now->mechanism_count && i < now->mechanism_room; i++)
-    if (now->mechanisms[i].mechanism.id == m->mechanism.id) set_figures(row, &now->mechanisms[i].figures);
+  const nxmem_figures *figures = figures_of(m, now);
+  if (figures != NULL) set_figures(row, figures);
+  return row;
+}
+
+/* Of all tiers; in the document beside the rows. */
+static json_t *total_of(const nxmem_snapshot *now) {
+  json_t *row = nx_row("total", NX_ROW_OK);
+  gathered all = {{0, 0, 0}, {0, 0, 0}};
+  for (uint32_t i = 0; i < NXMEM_MANAGER_TIERS; i++) {
+    const gathered sum = gather(now, i);
+    nxmem_axes_adopt(&all.slices, &sum.slices);
+    nxmem_axes_adopt(&all.ahead, &sum.ahead);
+  }
+  set_axes(row, "set-aside", &all.slices);
+  set_axes(row, "drawn-ahead", &all.ahead);
+  set_figures(row, &now->total);
   return row;
 }
 
@@ -100,13 +168,16 @@ int nx_scenario_show(nx_scenario *s, nx_report *report) {
     (void)snprintf(s->why, sizeof s->why, "snapshot: %s", error.message);
     return -1;
   }
-  for (uint32_t i = 0; i < NXMEM_MANAGER_TIERS; i++) nx_report_add(report, tier_row(NX_TIER_WORD[i], &now.tiers[i]));
+  const size_t first = json_array_size(report->rows);
+  for (uint32_t i = 0; i < NXMEM_MANAGER_TIERS; i++) nx_report_keep(report, tier_row(&now, i));
   for (uint32_t i = 0; i < now.authority_count; i++) {
     const nxmem_authority_figures *a = &now.authorities[i];
-    nx_report_add(report, authority_row(name_of(&s->authorities, a->authority.id), a));
+    nx_report_keep(report, authority_row(name_of(&s->authorities, a->authority.id), &now, a));
   }
   for (uint32_t i = 0; i < s->mechanisms.count; i++)
-    nx_report_add(report, mechanism_row(&s->mechanisms.entries[i], &now));
+    nx_report_keep(report, mechanism_row(&s->mechanisms.entries[i], &now));
+  nx_set(report->root, "total", total_of(&now));
+  if (!report->as_json) nx_books_print(report->out, report->rows, first, json_object_get(report->root, "total"));
   nx_set_number(report->root, "refusals", now.refusals);
   nx_set_number(report->root, "bugs", now.bugs);
   return 0;

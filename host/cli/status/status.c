@@ -14,8 +14,8 @@
 #include "text.h"
 
 static const char DOC[] =
-    "Run a scenario and show what is used, by tier, authority and mechanism, on three axes: bytes "
-    "charged/physical/mapped.\v"
+    "Run a scenario and show what is used, by tier, authority and mechanism, in a table: bytes "
+    "charged, physical and mapped.\v"
     "FILE is a JSON object: \"plugins\" (name: path), \"authorities\" (name: {tier, budget}), \"limits\" (tier: "
     "{charged, "
     "physical, mapped}), \"mechanisms\" (name: {plugin, mechanism, authority}), \"steps\" (a list of {\"do\": "
