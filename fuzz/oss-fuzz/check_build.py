@@ -45,6 +45,11 @@ class Flavour:
     libraries: tuple = ()
     leaves_out: tuple = ()
 
+    @property
+    def service(self):
+        """The engine, as the service calls it."""
+        return "afl" if "afl" in self.engine.lower() else "libfuzzer"
+
 
 FLAVOURS = {
     "address": Flavour(f"-fsanitize=address -fsanitize-address-use-after-scope {EDGES}", "address", "__asan", script=".clusterfuzzlite/build.sh"),
@@ -56,6 +61,9 @@ FLAVOURS = {
     "afl": Flavour("-fsanitize=address -fsanitize-address-use-after-scope", "address", "__asan", compilers=("afl-clang-fast", "afl-clang-fast++"),
                    engine=AFL_DRIVER),
 }
+
+# What the service builds of what project.yaml offers: each engine with those sanitizers of the list that it supports.
+SUPPORTED = {"libfuzzer": ("address", "undefined", "memory"), "afl": ("address",)}
 
 
 class Wrong(Exception):
@@ -69,6 +77,18 @@ def run(command, **options):
 def need(holds, words):
     if not holds:
         raise Wrong(words)
+
+
+def check_offer():
+    """What project.yaml makes the service build is what is built here."""
+    text = (ROOT / "fuzz/oss-fuzz/project.yaml").read_text()
+    engines, sanitizers = (re.search(rf"^{name}:\n((?:  - .*\n)+)", text, re.M)[1].split()[1::2] for name in ("fuzzing_engines", "sanitizers"))
+    need(set(engines) <= set(SUPPORTED), f"found engines {engines}, needed some of {list(SUPPORTED)}")
+    offered = {(engine, sanitizer) for engine in engines for sanitizer in sanitizers if sanitizer in SUPPORTED[engine]}
+    built = {(flavour.service, flavour.sanitizer) for flavour in FLAVOURS.values() if flavour.sanitizer != "coverage"}
+    need(offered == built, f"found {sorted(offered)}, needed {sorted(built)}")
+    unused = [sanitizer for sanitizer in sanitizers if not any(sanitizer in SUPPORTED[engine] for engine in engines)]
+    need(not unused, f"found sanitizers {unused} that no engine supports, needed none")
 
 
 # ---- The build -----------------------------------------------------------------------------------------------------------------------------
@@ -94,7 +114,7 @@ def build(flavour, place):
     environment = {"PATH": os.environ["PATH"], "HOME": str(place), "AFL_QUIET": "1", "CC": flavour.compilers[0], "CXX": flavour.compilers[1],
                    "CFLAGS": flags, "CXXFLAGS": f"{flags} {flavour.link}", "LIB_FUZZING_ENGINE": flavour.engine, "SRC": str(place / "src"),
                    "WORK": str(place / "work"), "OUT": str(place / "out"), "SANITIZER": flavour.sanitizer, "ARCHITECTURE": "x86_64",
-                   "FUZZING_ENGINE": "afl" if "afl" in flavour.engine else "libfuzzer", "FUZZING_LANGUAGE": "c"}
+                   "FUZZING_ENGINE": flavour.service, "FUZZING_LANGUAGE": "c"}
     done = subprocess.run(["bash", "-eu", str(script)], cwd=place / "src/nxmem", env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True, errors="replace")
     need(done.returncode == 0, f"build.sh ended with {done.returncode}\n{done.stdout[-3000:]}")
@@ -265,6 +285,7 @@ def main(arguments):
         print(f"Bail out! not found: {' '.join(missing)}")
         return 3
     tap = Tap()
+    tap.check("project.yaml offers what is built here", check_offer)
     with contextlib.suppress(KeyboardInterrupt):
         for name in arguments:
             check_flavour(tap, name)
