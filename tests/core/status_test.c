@@ -112,6 +112,7 @@ static const cut_row cut_rows[] = {
     {"four bytes, two of them inside", FOUR, 253, 253},
     {"four bytes, one of them inside", FOUR, 254, 254},
     {"four bytes behind 255", FOUR, 255, 255},
+    {"four bytes before a stray continuation byte", FOUR "\x80", 251, 255},
 };
 
 static void assert_built(const NxmemStatus *got, uint32_t code, const uint8_t *text, uint32_t length) {
