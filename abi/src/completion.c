@@ -87,10 +87,15 @@ nxmem_release_fate nxmem_completion_fate(uint32_t status_code, uint32_t state) {
   return nxmem_judge_release(status_code, state);
 }
 
+uint64_t nxmem_word_won(uint64_t word) {
+  const uint32_t users = nxmem_word_state(word) == NXMEM_SLOT_QUEUING ? nxmem_word_users(word) : 0u;
+  return nxmem_word_make(nxmem_word_generation(word), users, NXMEM_SLOT_RELEASING);
+}
+
 uint64_t nxmem_word_settled(uint64_t word, nxmem_release_fate fate) {
   if (fate == NXMEM_FATE_GONE) return nxmem_word_freed(word);
   if (fate == NXMEM_FATE_LIVE) return nxmem_word_in_state(word, NXMEM_SLOT_LIVE);
-  return nxmem_word_in_state(word, NXMEM_SLOT_QUARANTINED);
+  return nxmem_word_make(nxmem_word_generation(word), 0u, NXMEM_SLOT_QUARANTINED);
 }
 
 nxmem_verdict nxmem_settle(nxmem_release_record *records, uint32_t count, uint64_t owner,
@@ -101,7 +106,7 @@ nxmem_verdict nxmem_settle(nxmem_release_record *records, uint32_t count, uint64
   const nxmem_verdict v = nxmem_judge_completion(completion, &records[slot], owner);
   if (v.reason != NXMEM_REASON_NONE) return v;
   const nxmem_release_fate fate = nxmem_completion_fate(completion->outcome.failure.code, completion->outcome.state);
-  records[slot].word = nxmem_word_settled(records[slot].word, fate);
+  records[slot].word = nxmem_word_settled(nxmem_word_won(records[slot].word), fate);
   return v;
 }
 

@@ -240,6 +240,8 @@ def completion_seeds():
     for address in (128, 129, 132, 135):
         yield f"completion_take_at_{address}", call("completion_take", u32(address), completion())
     yield from numbered("completion_fate", u32, [*SAYS, (MAX32, 0), (MAX32, 2)])
+    won = (*(word(7, 5, state) for state in range(9)), word(MAX32, 0xFFFFFF, 6), word(MAX32, 0xFFFFFF, 7), MAX64, 0)
+    yield from numbered("word_won", u64, won)
     for fate in (0, 1, 2):
         for value in (word(7, 0, 7), word(7, 3, 7), word(MAX32, 0, 6), word(MAX32 - 1, 0xFFFFFF, 255), 0):
             yield f"word_settled_{fate}_{value:x}", call("word_settled", u64(value), u32(fate))

@@ -87,12 +87,6 @@ void nx_deferred_end(nx_allocator *a) {
   nx_share_give(a);
 }
 
-/* A word that its completion has won: nobody else's from now on, but for the thread that may still be enqueuing it. */
-static uint64_t won(uint64_t word) {
-  const uint32_t users = nxmem_word_state(word) == NXMEM_SLOT_QUEUING ? nxmem_word_users(word) : 0u;
-  return nxmem_word_make(nxmem_word_generation(word), users, NXMEM_SLOT_RELEASING);
-}
-
 /*
  * Find the record, judge it, win it. One compare-and-swap from the word that was judged: the word of a queued record
  * differs in each round, so the ticket read behind it is that round's.
@@ -112,7 +106,7 @@ static nxmem_verdict win(nx_allocator *a, uint64_t owner, const NxmemReleaseComp
     const nxmem_verdict v = nxmem_judge_completion(completion, &known, owner);
     if (v.reason != NXMEM_REASON_NONE) return v;
     uint64_t expected = known.word;
-    if (!atomic_compare_exchange_strong(&record->slot.word, &expected, won(known.word))) continue; /* P1 */
+    if (!atomic_compare_exchange_strong(&record->slot.word, &expected, nxmem_word_won(known.word))) continue; /* P1 */
     *record_out = record;
     *word_out = known.word;
     return v;
@@ -122,7 +116,7 @@ static nxmem_verdict win(nx_allocator *a, uint64_t owner, const NxmemReleaseComp
 /* Live again, with the users it has: its enqueue may not have returned. */
 static void revive(nx_allocation *record) {
   uint64_t word = atomic_load(&record->slot.word);
-  while (!atomic_compare_exchange_weak(&record->slot.word, &word, nxmem_word_in_state(word, NXMEM_SLOT_LIVE))) {
+  while (!atomic_compare_exchange_weak(&record->slot.word, &word, nxmem_word_settled(word, NXMEM_FATE_LIVE))) {
   }
 }
 

@@ -13,6 +13,7 @@
 #include "books.h"
 #include "error.h"
 #include "guard.h"
+#include "nxmem/completion.h"
 #include "prefix_bytes.h"
 #include "quarantine.h"
 #include "record.h"
@@ -78,7 +79,7 @@ static NX_APART uint32_t keep_address(nx_allocator *a, nx_allocation *record) {
  * books have it. A list is only taken off whole: each record is then one thread's, and no link is read of a record that may have been used again.
  */
 static void keep_record(nx_allocator *a, nx_allocation *record) {
-  nx_slot_set(&record->slot, NXMEM_SLOT_QUARANTINED);
+  atomic_store(&record->slot.word, nxmem_word_settled(atomic_load(&record->slot.word), NXMEM_FATE_QUARANTINED));
   const uint32_t own = record->slot.self + 1u;
   uint32_t first = atomic_load(&a->kept_records);
   do {

@@ -51,6 +51,8 @@ void eva_nxmem_judge_completion(void) {
 
 void eva_nxmem_completion_fate(void) { (void)nxmem_completion_fate(any32, any32); }
 
+void eva_nxmem_word_won(void) { (void)nxmem_word_won(any64); }
+
 void eva_nxmem_word_settled(void) {
   const uint32_t fate = any32;
   if (fate == NXMEM_FATE_GONE || fate == NXMEM_FATE_LIVE || fate == NXMEM_FATE_QUARANTINED) {

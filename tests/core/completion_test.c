@@ -161,14 +161,35 @@ static const settled_row settled_rows[] = {
     {"word: gone in the last generation", U32_MAX, 0, QUEUED, NXMEM_FATE_GONE, U32_MAX, 0, NXMEM_SLOT_RETIRED},
     {"word: live again", 9, 0, QUEUED, NXMEM_FATE_LIVE, 9, 0, LIVE},
     {"word: live again while its enqueue runs", 9, 1, QUEUING, NXMEM_FATE_LIVE, 9, 1, LIVE},
-    {"word: quarantined", 9, 2, QUEUED, NXMEM_FATE_QUARANTINED, 9, 2, KEPT},
+    {"word: live again, its round is no user", 9, 5, QUEUED, NXMEM_FATE_LIVE, 9, 0, LIVE},
+    {"word: quarantined", 9, 2, QUEUED, NXMEM_FATE_QUARANTINED, 9, 0, KEPT},
+    {"word: quarantined while its enqueue runs", 9, 1, QUEUING, NXMEM_FATE_QUARANTINED, 9, 0, KEPT},
 };
 
 static void test_settled(void **state) {
   const settled_row *row = *state;
   const uint64_t before = nxmem_word_make(row->generation, row->users, row->state);
-  assert_int_equal(nxmem_word_settled(before, row->fate),
+  assert_int_equal(nxmem_word_settled(nxmem_word_won(before), row->fate),
                    nxmem_word_make(row->want_generation, row->want_users, row->want_state));
+}
+
+typedef struct won_row {
+  const char *name;
+  uint32_t generation, users, state;
+  uint32_t want_users;
+} won_row;
+
+static const won_row won_rows[] = {
+    {"won: queued in its fifth round", 9, 5, QUEUED, 0},
+    {"won: its enqueue runs", 9, 1, QUEUING, 1},
+    {"won: its enqueue runs, users to the brim", U32_MAX, NXMEM_USERS_MAX, QUEUING, NXMEM_USERS_MAX},
+    {"won: neither", 9, 5, LIVE, 0},
+};
+
+static void test_won(void **state) {
+  const won_row *row = *state;
+  assert_int_equal(nxmem_word_won(nxmem_word_make(row->generation, row->users, row->state)),
+                   nxmem_word_make(row->generation, row->want_users, NXMEM_SLOT_RELEASING));
 }
 
 typedef struct enqueue_row {
@@ -252,6 +273,19 @@ static void test_table(void **state) {
   assert_int_not_equal(second.reason, NXMEM_REASON_NONE);
   assert_memory_equal(records, want, sizeof want);
   free(records);
+}
+
+/* Live again is free to be claimed: once its enqueue has returned, or else once that thread leaves. */
+static void test_claimable_again(void **state) {
+  (void)state;
+  nxmem_release_record record = record_in(0, GENERATION, 5, QUEUED);
+  const NxmemReleaseCompletion failed = completion_of(record.allocation_id, 5, 2);
+  nx_assert_verdict(nxmem_settle(&record, 1, OWNER, &failed), (nxmem_verdict)ALLOW);
+  assert_true(nxmem_is_claimable(record.word, record.allocation_id));
+  record.word = nxmem_word_make(GENERATION, 1, QUEUING);
+  nx_assert_verdict(nxmem_settle(&record, 1, OWNER, &failed), (nxmem_verdict)ALLOW);
+  nx_assert_verdict(nxmem_check_claim(record.word, record.allocation_id),
+                    (nxmem_verdict){NXMEM_REASON_IN_USE, 0, 1, 0});
 }
 
 static void test_empty_table(void **state) {
@@ -413,9 +447,11 @@ int main(void) {
   nx_suite_rows(&suite, ROWS(judge_rows), test_judge);
   nx_suite_add(&suite, "the slot has moved on", test_moved_on, NULL);
   nx_suite_rows(&suite, ROWS(fate_rows), test_fate);
+  nx_suite_rows(&suite, ROWS(won_rows), test_won);
   nx_suite_rows(&suite, ROWS(settled_rows), test_settled);
   nx_suite_rows(&suite, ROWS(enqueue_rows), test_enqueue);
   nx_suite_rows(&suite, ROWS(table_rows), test_table);
+  nx_suite_add(&suite, "table: live again is claimable", test_claimable_again, NULL);
   nx_suite_add(&suite, "table: empty", test_empty_table, NULL);
   nx_suite_add(&suite, "each field of a completion, loaded once", test_take, NULL);
   nx_suite_rows(&suite, ROWS(short_rows), test_short);

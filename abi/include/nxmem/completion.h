@@ -68,6 +68,9 @@ typedef struct nxmem_release_record {
    (NX_COMPLETES_5(c, r, who) && !NX_TICKET_FITS(c, r) ==> \
     NX_VERDICT_IS(v, NXMEM_REASON_OTHER_TICKET, 8, (c)->ticket, (r)->ticket)))
 
+/* Users that a word keeps when a completion wins it. */
+#define NX_USERS_WON(word) (NX_WORD_STATE(word) == NXMEM_SLOT_QUEUING ? NX_WORD_USERS(word) : 0)
+
 #define NX_STILL_QUEUING(word, id) (NX_SAME_GENERATION(word, id) && NX_WORD_STATE(word) == NXMEM_SLOT_QUEUING)
 
 /* What status and state of a completion say. */
@@ -211,8 +214,20 @@ nxmem_verdict nxmem_judge_completion(const NxmemReleaseCompletion *completion, c
 nxmem_release_fate nxmem_completion_fate(uint32_t status_code, uint32_t state);
 
 /*
- * The word of a slot whose release has settled: freed (nxmem_word_freed), LIVE, or QUARANTINED; the last two keep
- * generation and users.
+ * The word of a record whose completion has won it, RELEASING: nobody else's from now on, but for the thread that may
+ * still be enqueuing it. That one is the user of a word that is QUEUING; what stands there in a QUEUED word is the
+ * round by which a host tells its words apart, and no user who would ever leave.
+ */
+/*@ assigns \nothing;
+    ensures same_generation: NX_WORD_GENERATION(\result) == NX_WORD_GENERATION(word);
+    ensures users: NX_WORD_USERS(\result) == NX_USERS_WON(word);
+    ensures releasing: NX_WORD_STATE(\result) == NXMEM_SLOT_RELEASING;
+    ensures exact: \result == NX_WORD_GENERATION(word) * NX_TWO_32 + NX_USERS_WON(word) * 256 + NXMEM_SLOT_RELEASING; */
+uint64_t nxmem_word_won(uint64_t word);
+
+/*
+ * The word of a slot whose release has settled, from the one that was won: freed (nxmem_word_freed), LIVE with the
+ * users it has, or QUARANTINED without any.
  */
 /*@ requires fate_exists: fate == NXMEM_FATE_GONE || fate == NXMEM_FATE_LIVE || fate == NXMEM_FATE_QUARANTINED;
     assigns \nothing;
@@ -226,10 +241,10 @@ nxmem_release_fate nxmem_completion_fate(uint32_t status_code, uint32_t state);
       ensures exact: \result == 4294967295 * NX_TWO_32 + NXMEM_SLOT_RETIRED;
     behavior live:
       assumes live: fate == NXMEM_FATE_LIVE;
-      ensures exact: \result == word / 256 * 256 + NXMEM_SLOT_LIVE;
+      ensures exact: \result == NX_WORD_GENERATION(word) * NX_TWO_32 + NX_WORD_USERS(word) * 256 + NXMEM_SLOT_LIVE;
     behavior quarantined:
       assumes kept: fate == NXMEM_FATE_QUARANTINED;
-      ensures exact: \result == word / 256 * 256 + NXMEM_SLOT_QUARANTINED;
+      ensures exact: \result == NX_WORD_GENERATION(word) * NX_TWO_32 + NXMEM_SLOT_QUARANTINED;
     complete behaviors;
     disjoint behaviors; */
 uint64_t nxmem_word_settled(uint64_t word, nxmem_release_fate fate);
@@ -270,11 +285,13 @@ uint64_t nxmem_word_settled(uint64_t word, nxmem_release_fate fate);
                        records[NX_SLOT_OF(completion)].word == 4294967295 * NX_TWO_32 + NXMEM_SLOT_RETIRED;
       ensures live: NX_SAYS_LIVE(completion->outcome.failure.code, completion->outcome.state) ==>
                     records[NX_SLOT_OF(completion)].word ==
-                    NX_WORD_BEFORE(records, count, completion) / 256 * 256 + NXMEM_SLOT_LIVE;
+                    NX_WORD_GENERATION(NX_WORD_BEFORE(records, count, completion)) * NX_TWO_32 +
+                    NX_USERS_WON(NX_WORD_BEFORE(records, count, completion)) * 256 + NXMEM_SLOT_LIVE;
       ensures quarantined: !NX_SAYS_GONE(completion->outcome.failure.code, completion->outcome.state) &&
                            !NX_SAYS_LIVE(completion->outcome.failure.code, completion->outcome.state) ==>
                            records[NX_SLOT_OF(completion)].word ==
-                           NX_WORD_BEFORE(records, count, completion) / 256 * 256 + NXMEM_SLOT_QUARANTINED;
+                           NX_WORD_GENERATION(NX_WORD_BEFORE(records, count, completion)) * NX_TWO_32 +
+                           NXMEM_SLOT_QUARANTINED;
     complete behaviors;
     disjoint behaviors; */
 nxmem_verdict nxmem_settle(nxmem_release_record *records, uint32_t count, uint64_t owner,

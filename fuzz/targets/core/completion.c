@@ -28,6 +28,8 @@ static void run_nxmem_completion_fate(core_call *call) {
   nxmem_completion_fate(status_code, fuzz_take_u32(&call->in));
 }
 
+static void run_nxmem_word_won(core_call *call) { nxmem_word_won(fuzz_take_u64(&call->in)); }
+
 static void run_nxmem_word_settled(core_call *call) {
   const uint64_t word = fuzz_take_u64(&call->in);
   nxmem_word_settled(word, (nxmem_release_fate)(fuzz_take_u32(&call->in) % 3u));
@@ -90,6 +92,6 @@ static const core_row rows[] = {
     CORE_ROW(nxmem_completion_take), CORE_ROW(nxmem_judge_completion), CORE_ROW(nxmem_completion_fate),
     CORE_ROW(nxmem_word_settled),    CORE_ROW(nxmem_settle),           CORE_ROW(nxmem_judge_enqueue),
     CORE_ROW(nxmem_retired),         CORE_ROW(nxmem_check_retired),    CORE_ROW(nxmem_check_pending),
-    CORE_ROW(nxmem_drain_goes_on),   CORE_ROW(nxmem_check_ticket),
+    CORE_ROW(nxmem_drain_goes_on),   CORE_ROW(nxmem_check_ticket),     CORE_ROW(nxmem_word_won),
 };
 CORE_TOPIC(completion);
