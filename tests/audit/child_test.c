@@ -161,6 +161,7 @@ static void is_ended(void **state) {
   assert_int_equal(strncmp(back.ending, of->ending ? of->ending : "", of->ending ? strlen(of->ending) : 1), 0);
   assert_int_equal(back.result != NULL, of->has_result);
   json_decref(back.result);
+  assert_int_equal(back.left, shared->count);
   for (int i = 0; i < shared->count; i++) {
     assert_int_equal(kill(shared->left[i], 0), -1);
     assert_int_equal(errno, ESRCH);

@@ -59,6 +59,7 @@ static void more(nx_audit_facts *f) { export_name(f, "of_its_own"); }
 static void takes_malloc(nx_audit_facts *f) { export_name(f, "malloc"); }
 static void takes_driver(nx_audit_facts *f) { export_name(f, "cuMemAlloc_v2"); }
 static void reaches(nx_audit_facts *f) { import_name(f, "execve"); }
+static void looks_up(nx_audit_facts *f) { import_name(f, "dlsym"); }
 static nx_audit_calls calls(const char *where, uint64_t address, uint64_t count) {
   return (nx_audit_calls){{{where, address, address != 0}}, count};
 }
@@ -121,6 +122,7 @@ static const row FACTS[] = {
     {"malloc", takes_malloc, NX_AUDIT_INTERPOSER, "exports malloc"},
     {"a driver's function", takes_driver, NX_AUDIT_INTERPOSER, "exports cuMemAlloc_v2"},
     {"a function that reaches out", reaches, NX_AUDIT_REACHES_OUT, "imports execve"},
+    {"a function that looks others up", looks_up, NX_AUDIT_REACHES_OUT, "imports dlsym"},
     {"a constructor", constructs, NX_AUDIT_CONSTRUCTOR, "calls 0x1130 by DT_INIT_ARRAY"},
     {"a constructor somewhere", constructs_somewhere, NX_AUDIT_CONSTRUCTOR, "calls an unknown address by DT_INIT"},
     {"a destructor", destructs, NX_AUDIT_DESTRUCTOR, "calls 0x1130 by DT_FINI"},

@@ -161,11 +161,13 @@ static int read_fences(int fd, nx_audit_fences *out) {
 }
 
 /* Its number stays its own until it is reaped: the group of that number, too. */
-static void end_group(pid_t pid, int ended, siginfo_t *how) {
+static size_t end_group(pid_t pid, int ended, siginfo_t *how) {
   if (!ended) kill(pid, SIGKILL);
   while (waitid(P_PID, (id_t)pid, how, WEXITED | WNOWAIT) < 0 && errno == EINTR) continue;
+  const size_t left = ended ? nx_descendants_left() : 0;
   kill(-pid, SIGKILL);
   nx_descendants_end();
+  return left;
 }
 
 static int follow(const nx_audit_child *child, pid_t pid, int report, nx_audit_return *out) {
@@ -173,7 +175,7 @@ static int follow(const nx_audit_child *child, pid_t pid, int report, nx_audit_r
   int pidfd = pidfd_open(pid, 0);
   int unconfined = read_fences(report, &out->fences);
   int ended = pidfd >= 0 && !unconfined && wait_until(pidfd, child);
-  end_group(pid, ended, &how);
+  out->left = end_group(pid, ended, &how);
   if (pidfd >= 0) close(pidfd);
   tell_ending(child, ended, &how, out);
   if (!unconfined) return 0;

@@ -1,7 +1,7 @@
 /*
  * child.h: another subcommand, run on a plugin in a confined child process; its JSON comes back.
  * Attackers: the plugin in the child: it may crash, hang, fork, and write what it likes as its result.
- * Promise: the parent waits at most the limit; nothing of the child stays; what comes back is bounded, and hostile.
+ * Promise: the parent waits at most the limit; nothing of the child stays, and what would have is counted; what comes back is bounded, and hostile.
  */
 #ifndef NXMEM_AUDIT_CHILD_H
 #define NXMEM_AUDIT_CHILD_H
@@ -24,6 +24,7 @@ typedef struct nx_audit_return {
   json_t *result;   /* NULL: none that makes sense; owned */
   char ending[128]; /* how it ended, where that was not by itself; "" else */
   int exit_code;
+  size_t left; /* processes that ran on when it had ended by itself, and had to be ended */
   nx_audit_fences fences;
 } nx_audit_return;
 

@@ -235,6 +235,11 @@ static void judge_fences(const nx_audit_fences *fences, json_t *out, nx_audit_fi
   nx_set(out, "confinement", rows);
 }
 
+/* The conformance test ends those of its own trials itself. */
+static void judge_left(const char *what, const nx_audit_return *from, nx_audit_findings *findings) {
+  if (from->left) nx_audit_add(findings, NX_AUDIT_LEAVES_PROCESSES, "%s: %zu had to be ended", what, from->left);
+}
+
 /* One life takes a second; one that takes longer than this is a hang, and the test behind it says where. */
 enum { LIFE_S = 60 };
 
@@ -246,6 +251,7 @@ json_t *nx_audit_judge_running(const nx_audit_trial *trial, nx_audit_findings *f
   const nx_audit_child children[] = {
       {nx_run, run_words, 5, trial->limit_s < LIFE_S ? trial->limit_s : LIFE_S, "behind the host library: seconds"},
       {nx_conform, conform_words, 6, trial->limit_s, "conformance test: seconds"}};
+  static const char *const names[] = {"behind the host library", "the conformance test"};
   void (*const judges[])(const nx_audit_return *, json_t *, nx_audit_findings *) = {judge_run, judge_conformance};
   json_t *out = made(json_object());
   for (size_t i = 0; i < sizeof children / sizeof children[0]; i++) {
@@ -255,6 +261,7 @@ json_t *nx_audit_judge_running(const nx_audit_trial *trial, nx_audit_findings *f
       return NULL;
     }
     if (i == 0) judge_fences(&back.fences, out, findings);
+    judge_left(names[i], &back, findings);
     judges[i](&back, out, findings);
     json_decref(back.result);
   }

@@ -33,7 +33,9 @@ const nx_audit_rule NX_AUDIT_RULE[NX_AUDIT_RULES] = {
         {"NXA-005", "reaches-out", NX_AUDIT_NOTE, "it asks for functions that reach beyond memory",
          "The file imports functions that start programs, open connections, load code, change the process's rights or "
          "touch other processes. An honest plugin can have a reason (a driver that is loaded at run time); a reviewer "
-         "wants to know it. What is reached by a system call of its own, or looked up later, does not show here."},
+         "wants to know it. What is reached by a system call of its own, or by a name that dlsym() looks up, does not "
+         "show "
+         "here."},
     [NX_AUDIT_CONSTRUCTOR] =
         {"NXA-006", "constructor", NX_AUDIT_NOTE, "code of it runs when it is loaded",
          "DT_INIT and the entries of DT_INIT_ARRAY run inside dlopen(), before a host can judge anything the file "
@@ -220,6 +222,11 @@ const nx_audit_rule NX_AUDIT_RULE[NX_AUDIT_RULES] = {
                                     "at; whether the others are here, and new enough, is not known. A plugin needs a "
                                     "handful: the file was made to "
                                     "be tiresome, or by a tool that went wrong. Find out by which."},
+    [NX_AUDIT_LEAVES_PROCESSES] =
+        {"NXA-047", "leaves-processes", NX_AUDIT_WARNING, "processes of it ran on when its host had ended",
+         "It started processes, and some of them were there when the process that had loaded it was gone: unloading "
+         "the plugin, or ending the host, does not end what it does. The audit ended them. A plugin has no use for "
+         "processes; one that starts any has to end and reap them before its host may unload it."},
 };
 
 const nx_audit_rule *nx_audit_rule_find(const char *word) {

@@ -57,6 +57,7 @@ typedef enum nx_audit_rule_key {
   NX_AUDIT_UNCONFINED,
   NX_AUDIT_NOT_RUN,
   NX_AUDIT_MANY_DEPENDENCIES,
+  NX_AUDIT_LEAVES_PROCESSES,
   NX_AUDIT_RULES
 } nx_audit_rule_key;
 
