@@ -1,5 +1,5 @@
 /*
- * registry_select.pml: which mechanism is current on a device, while mechanisms are selected, registered, retired, lost, bound and removed.
+ * registry_select.pml: which mechanism is current on a device, while mechanisms are selected, registered, retired, lost, terminated, bound and removed.
  *
  * One device: its place names a mechanism or none, and is changed by single exchanges and compare-and-swaps. A mechanism's word has its lifecycle; identities are never used again.
  *
@@ -13,24 +13,27 @@
  *                                close_part                  M3 the allocator's release
  *                                take_out                    M4 give up the pin of its context
  * host/src/registry_end.c        nxmem_mechanism_retire, lose  T1 end (the lifecycle turns terminal), T2 drop (one compare-and-swap from what ended)
+ *                                nxmem_mechanism_confirm_terminated  C1 from lost to terminated
  * host/src/registry_bind.c       nxmem_bind_mechanism        B1 pin, B2 look
  * host/src/registry.c            nx_member_remove            X1 remove a context that nothing pins
  *
  * Property: when all is done, the place names nothing or what is ACTIVE; a withdrawn candidate's healthy predecessor stands there again; a newer selection is left alone;
- * what ends never changes a place that names another; no allocator is released that a binding pins, twice, or after its context.
+ * what ends never changes a place that names another; no allocator is released that a binding pins, twice, or after its context,
+ * or while its device is lost and nobody has confirmed that it is gone.
  *
  * Broken on purpose, each refuted: RESTORE_UNCHECKED, RESTORE_ONCE_CHECKED, DROP_BEFORE_END, PINS_FIRST, TOUCH_NEWER, DROP_ANY, WITHOUT_RECHECK, FILL_WITHOUT_RECHECK,
- * LOOK_BEFORE_PIN, CLEAR_ALWAYS.
+ * LOOK_BEFORE_PIN, CLEAR_ALWAYS, RESTORE_TERMINATED, REMOVE_UNCONFIRMED.
  */
 #define MECHANISMS 4
 #define NONE 255
 
-mtype = { UNBORN, ACTIVE, RETIRED, LOST, REMOVING, REMOVED };
+mtype = { UNBORN, ACTIVE, RETIRED, LOST, TERMINATED, REMOVED };
 mtype life[MECHANISMS] = ACTIVE;
 byte place = 0;
 byte last = 0;               /* who wrote the place last with a selection of its own */
 byte pins[MECHANISMS] = 0;   /* bindings */
 bool bound[MECHANISMS] = false;
+bool claimed[MECHANISMS] = false; /* being removed; its lifecycle stays */
 byte context_pins = 1;       /* of the mechanism that is removed */
 bool context = true;
 byte releases = 0;
@@ -57,7 +60,11 @@ proctype selector(byte m) {
   healthy = false;
 #else
   if
+#ifdef RESTORE_TERMINATED
+  :: before != NONE -> healthy = (life[before] != RETIRED && life[before] != LOST)
+#else
   :: before != NONE -> healthy = (life[before] == ACTIVE) /* W1 */
+#endif
   :: else -> healthy = false
   fi;
 #endif
@@ -83,7 +90,11 @@ proctype selector(byte m) {
   if
   :: mine && healthy ->
      if
+#ifdef RESTORE_TERMINATED
+     :: life[before] != RETIRED && life[before] != LOST -> skip
+#else
      :: life[before] == ACTIVE -> skip              /* W3 */
+#endif
      :: else ->
         atomic {                                    /* W4: no further fallback */
           if
@@ -153,6 +164,10 @@ proctype ender(byte m; mtype to) {
 #endif
 }
 
+proctype confirmer(byte m) {
+  atomic { life[m] == LOST -> life[m] = TERMINATED } /* C1 */
+}
+
 /* Binds to whatever stands in the place, uses it, and ends. */
 proctype binder() {
   byte m;
@@ -181,6 +196,12 @@ done:
   skip
 }
 
+#ifdef REMOVE_UNCONFIRMED
+#define may_go(m) (life[m] == RETIRED || life[m] == TERMINATED || life[m] == LOST)
+#else
+#define may_go(m) (life[m] == RETIRED || life[m] == TERMINATED)
+#endif
+
 proctype remover(byte m) {
   byte tries = 0;
   do
@@ -189,17 +210,17 @@ proctype remover(byte m) {
      tries++;
      atomic {                                       /* M1 */
        if
-       :: life[m] == RETIRED -> life[m] = REMOVING
+       :: !claimed[m] && may_go(m) -> claimed[m] = true
        :: else -> goto again
        fi
      };
      if
-     :: pins[m] != 0 -> life[m] = RETIRED           /* M2 */
+     :: pins[m] != 0 -> claimed[m] = false          /* M2 */
      :: else ->
 #ifdef PINS_FIRST
         context_pins--;
 #endif
-        assert(context && !bound[m]);
+        assert(context && !bound[m] && life[m] != LOST);
         releases++;                                 /* M3 */
         assert(releases == 1);
         life[m] = REMOVED;
@@ -220,24 +241,34 @@ end:
 
 init {
   byte scene = 0;
+  byte removed = 1;
   life[3] = UNBORN;
   if
   :: scene = 1 /* one candidate that ends; a healthy predecessor */
   :: scene = 2 /* a candidate that ends, and a newer one that does not */
   :: scene = 3 /* two candidates and the predecessor end; another is registered */
   :: scene = 4 /* one ends and is removed while it is selected and bound to */
+  :: scene = 5 /* the predecessor is lost, confirmed and removed, and the candidate ends; it is bound to */
+  :: scene = 6 /* as 4, with one removal, beside a second candidate */
   fi;
   atomic {
+    if
+    :: scene == 5 -> removed = 0
+    :: else -> skip
+    fi;
     if
     :: scene == 1 -> run selector(1); run ender(1, RETIRED)
     :: scene == 2 -> run selector(1); run ender(1, LOST); run selector(2)
     :: scene == 3 -> run selector(1); run selector(2); run ender(0, RETIRED); run ender(1, RETIRED); run ender(2, LOST); run registrar(3); run ender(3, RETIRED)
     :: scene == 4 -> run context_remover(); run selector(1); run ender(1, RETIRED); run binder(); run remover(1); run remover(1)
+    :: scene == 5 -> run context_remover(); run selector(1); run ender(0, LOST); run confirmer(0); run remover(0); run ender(1, RETIRED); run binder()
+    :: scene == 6 -> run context_remover(); run selector(1); run selector(2); run ender(1, RETIRED); run binder(); run remover(1)
     fi
   };
-  (_nr_pr == 1 || scene == 4 && _nr_pr == 2 && context_pins != 0);
+  (_nr_pr == 1 || scene >= 4 && _nr_pr == 2 && context_pins != 0);
   assert(place == NONE || life[place] == ACTIVE);
   assert(scene != 1 || !withdrew || place == 0);
   assert(scene != 2 || last != 2 || place == 2);
-  assert(scene != 4 || releases == 0 || life[1] == REMOVED)
+  assert(scene != 6 || last != 2 || place == 2);
+  assert(scene < 4 || releases == 0 || life[removed] == REMOVED)
 }
