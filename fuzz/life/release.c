@@ -59,7 +59,9 @@ static life_block *begin(void *ctx, const NxmemAllocation *allocation, int struc
 
 /* ---- What the answer leads to ------------------------------------------------------------------------------------ */
 
-static void undo_allocation(const life_frame *f, life_block *b, const verdict *v) {
+static void undo_allocation(life_frame *f, life_block *b, const verdict *v) {
+  f->gone = v->fate == GONE;
+  f->unchanged = v->fate == LIVE;
   if (v->fate != GONE) {
     life_keep(b);
     life_quarantine(b, v->residual, v->status, f->reason);

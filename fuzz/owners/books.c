@@ -106,6 +106,35 @@ void own_charge_ended(uint8_t charge, int kept) {
   c->stage = kept ? OWN_CHARGE_KEPT : OWN_SETTLED;
 }
 
+/* Whatever was said of it: what was reserved, and the bytes that were asked for. Nobody names it. */
+void own_keep_answer(const life_frame *f, uint8_t charge, uint8_t to) {
+  own_charge *c = &own.charges[charge], *kept = &own.charges[to];
+  const own_life now = own.mechanisms[own.bindings[c->binding].mechanism].life;
+  const int busy = c->busy && kept == c;
+  nxmem_axes there = c->held;
+  if (there.physical < c->bytes) there.physical = c->bytes;
+  c->left++;
+  c->keeping = f->handing_back && f->unchanged ? NXMEM_KEPT_ALLOCATOR_REFUSED : NXMEM_KEPT_PARTIAL_RELEASE;
+  if (now == OWN_LOST) c->keeping = NXMEM_KEPT_DEVICE_LOST;
+  if (now == OWN_TERMINATED) c->keeping = NXMEM_KEPT_TERMINATED;
+  add(&c->behind, &there);
+  if (kept != c) *kept = *c;
+  kept->busy = busy;
+  kept->stepwise = 0;
+  kept->held = there;
+  kept->block = OWN_NOBODY;
+  kept->stage = OWN_CHARGE_KEPT;
+  for (int shares = 0; shares < 2; shares++)
+    (void)own_tier_used(c->manager, own.managers[c->manager].accounts[c->authority].tier, shares);
+}
+
+void own_forget_answers(uint64_t mechanism) {
+  for (uint32_t i = 0; i < OWN_CHARGES; i++) {
+    own_charge *c = &own.charges[i];
+    if (c->stage == OWN_CHARGE_KEPT && c->block == OWN_NOBODY && c->mechanism_id == mechanism) c->stage = OWN_SETTLED;
+  }
+}
+
 uint64_t own_open_in(uint8_t manager, uint64_t context_id) {
   uint64_t open = 0;
   for (uint32_t i = 0; i < OWN_CHARGES; i++) {

@@ -281,6 +281,7 @@ static void remove_free(own_mechanism *m, uint8_t which) {
   } else {
     own_result("remove", found, NXMEM_OK);
     m->there = OWN_GONE;
+    if (m->life == OWN_TERMINATED) own_forget_answers(m->handle.id);
     own.contexts[m->context].pins--;
     own.authorities[m->authority].pins--;
   }

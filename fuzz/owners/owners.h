@@ -120,6 +120,9 @@ typedef struct own_charge {
   int gone;                     /* where it is to be reserved: holders may have ended that */
   uint64_t bytes, align;
   nxmem_axes held, answered;
+  int left; /* of answers that were refused; with the last one's reason */
+  nxmem_keeping keeping;
+  nxmem_axes behind;
 } own_charge;
 
 typedef struct own_account {
@@ -238,6 +241,8 @@ void own_charge_ended(uint8_t charge, int kept);
 nxmem_axes own_used(uint8_t manager, uint8_t authority); /* by an authority */
 nxmem_axes own_tier_used(uint8_t manager, uint32_t tier, int shares);
 nxmem_verdict own_judge(uint8_t manager, uint8_t authority, const nxmem_axes *ask);
+void own_keep_answer(const life_frame *f, uint8_t charge, uint8_t to); /* to: the same, or beside it */
+void own_forget_answers(uint64_t mechanism);
 uint64_t own_open_in(uint8_t manager, uint64_t context_id);
 nxmem_axes own_more(const nxmem_axes *answered, const nxmem_axes *held);
 nxmem_axes own_shortage(uint8_t manager, uint8_t authority, const nxmem_axes *ask); /* until it fits */

@@ -165,12 +165,23 @@ void own_same_verdict(const nxmem_error *error, const nxmem_verdict *v) {
   own_same("left by a limit", error->needed, v->needed);
 }
 
+static uint64_t sum(uint64_t a, uint64_t b) { return b < LIFE_TOTAL_MAX - a ? a + b : LIFE_TOTAL_MAX; }
+
 static void same_rollback(const nxmem_rollback *r, const own_charge *c, const own_block *b) {
-  const int kept = c->stage == OWN_CHARGE_KEPT;
-  const nxmem_axes none = {0, 0, 0};
-  own_same("kept by a rollback", (uint64_t)r->kept, (uint64_t)kept);
-  own_same("why a rollback keeps", r->keeping, kept ? b->keeping : NXMEM_KEPT_NOT);
-  own_axes("left behind by a rollback", &r->behind, kept ? &c->answered : &none);
+  const int made = c->stage == OWN_CHARGE_KEPT && c->block != OWN_NOBODY;
+  nxmem_axes behind = c->behind;
+  for (uint32_t i = 0; made && i < 3; i++) {
+    nxmem_axes answered = c->answered;
+    *own_axis(&behind, i) = sum(*own_axis(&behind, i), *own_axis(&answered, i));
+  }
+  own_same("kept by a rollback", (uint64_t)r->kept, made || c->left != 0);
+  own_same("why a rollback keeps", r->keeping, made ? b->keeping : c->left != 0 ? c->keeping : NXMEM_KEPT_NOT);
+  if (c->left == 0 || !own.overflown) own_axes("left behind by a rollback", &r->behind, &behind);
+}
+
+/* The plugin's answer was refused, and did not go back. */
+static int is_answer_kept(const life_frame *f) {
+  return f->result == NXMEM_ERR_CONTRACT && !(f->handing_back && f->gone);
 }
 
 /* The reservation was refused, or what it was for could not be begun. */
@@ -215,6 +226,7 @@ static nxmem_result settle(const attempt *t, life_frame *f, own_call *call, cons
   if (f->kind == CALL_OWNED) return NXMEM_ERR_OVER_LIMIT;
   if (f->result == NXMEM_OK) return committed(c, error);
   c->stage = OWN_UNCHARGED;
+  if (is_answer_kept(f)) own_keep_answer(f, t->charge, t->charge);
   return own_end_making(f, t->block);
 }
 
@@ -281,9 +293,9 @@ static nxmem_result may_step(const own_charge *c, own_stage wanted) {
 
 static void step_allocate(uint8_t which, const life_record *op) {
   own_charge *c = &own.charges[which];
-  const uint8_t block = own_free_block(op->d);
+  const uint8_t block = own_free_block(op->d), spare = free_charge(op->b);
   int inside = 0;
-  if (block == OWN_NOBODY) return;
+  if (block == OWN_NOBODY || spare == OWN_NOBODY) return;
   nxmem_result expected = may_step(c, OWN_RESERVED);
   if (expected == NXMEM_OK) expected = may_make(c, &inside);
   life_frame *f = inside ? own_begin_making(block, c->binding, c->bytes, c->align) : own_push(CALL_OTHER, OWN_NOBODY);
@@ -292,12 +304,13 @@ static void step_allocate(uint8_t which, const life_record *op) {
     own_enter_making(block, c->binding);
     own_top()->charge = which;
     c->block = block;
-    c->busy = 1;
+    c->busy = own.charges[spare].busy = 1;
   }
   const nxmem_result found = nxmem_transaction_allocate((nxmem_transaction){c->handle}, NULL);
   if (inside) {
+    c->busy = own.charges[spare].busy = 0;
+    if (is_answer_kept(f)) own_keep_answer(f, which, spare);
     expected = own_end_making(f, block);
-    c->busy = 0;
   }
   if (inside && expected != NXMEM_OK) c->block = OWN_NOBODY;
   own_pop();

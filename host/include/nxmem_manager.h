@@ -17,7 +17,9 @@
  * An authority belongs to one tier. Devices that share one physical memory share one authority: their bytes are counted once, in its tier, whatever device they are
  * allocated on.
  *
- * Above a limit there is only what a lowered limit adopted, and what a plugin kept of a transaction that was rolled back: it is there, so it is counted.
+ * Above a limit there is only what a lowered limit adopted, and what a plugin kept of a transaction: it is there, so it is counted. That is what could not be given back by a rollback, and an answer
+ * that the host refused and has in quarantine (nxmem_host_quarantine()): quarantined with what was reserved for it, and at least the bytes that were asked for as physical ones, never with what the
+ * refused answer said. It goes from the books with its mechanism, once that is terminated and removed.
  *
  * Errors, outputs and tags: as nxmem.h. Additional codes: NXMEM_ERR_OVER_LIMIT, TIMED_OUT. No function holds a lock while plugin code or a caller's function runs.
  */
@@ -104,9 +106,9 @@ typedef struct nxmem_request {
 
 /* What a rollback left behind. */
 typedef struct nxmem_rollback {
-  int kept;              /* 1: the allocation could not be given back, and is quarantined */
+  int kept;              /* 1: the allocation could not be given back, and is quarantined; or an answer was refused and is */
   nxmem_keeping keeping; /* why */
-  nxmem_axes behind;     /* what stays charged for it */
+  nxmem_axes behind;     /* what stays charged for it; step by step for all that its attempts to allocate left behind */
 } nxmem_rollback;
 
 /*

@@ -25,16 +25,19 @@ typedef struct asking {
   uint64_t bytes;
   uint64_t align;
   nxmem_allocate_options more;
+  nxmem_release_fate *left; /* NULL: nobody asks what a refused answer left behind */
 } asking;
 
 /*
  * An OK that is not accepted, and nothing of it charged: what the plugin keeps is counted as quarantined. Its record goes: no caller ever had its handle, and a
  * plugin must not be able to fill the host's tables with lies.
  */
-static NX_APART void undo(nx_allocator *a, nx_allocation *record, int hand_back, uint32_t reason) {
+static NX_APART void undo(nx_allocator *a, nx_allocation *record, int hand_back, uint32_t reason,
+                          nxmem_release_fate *left) {
   nx_release_answer answer = {.fate = NXMEM_FATE_QUARANTINED, .residual = NXMEM_UNWRITTEN_COUNT};
   nx_guard_leave(a, record); /* before the plugin may hand it out again */
   if (hand_back) nx_release_ask(a, record, &answer);
+  if (left != NULL) *left = answer.fate;
   if (nxmem_final_fate(answer.fate) == NXMEM_FATE_QUARANTINED) {
     nx_guard_keep(a, record);
     nx_books_quarantine(a, record);
@@ -52,14 +55,14 @@ static nxmem_verdict check_alone(nx_allocation *record, const NxmemAllocResult *
 
 /* NULL and what overlaps is never handed back: that would free another owner's memory. The others are, once. */
 static NX_APART nxmem_result refuse(nx_allocator *a, nx_allocation *record, const NxmemAllocResult *result,
-                                    nxmem_verdict v, nxmem_error *error) {
+                                    nxmem_verdict v, nxmem_release_fate *left, nxmem_error *error) {
   const uint64_t bytes = atomic_load_explicit(&record->bytes, memory_order_relaxed);
   if (nx_grant_refuse(a, v, check_alone(record, result))) {
-    undo(a, record, 1, NXMEM_REASON_NONE);
+    undo(a, record, 1, NXMEM_REASON_NONE, left);
     return nx_grant_fail(error, v, "allocate %" PRIu64 " bytes", bytes);
   }
   nx_violation(a, v);
-  undo(a, record, nxmem_may_hand_back(v.reason), v.reason);
+  undo(a, record, nxmem_may_hand_back(v.reason), v.reason, left);
   return nx_fail_in(error, NXMEM_ERR_CONTRACT, v, (nx_context){.record = NX_RECORD_RESULT},
                     "allocate %" PRIu64 " bytes", bytes);
 }
@@ -116,8 +119,9 @@ static nxmem_result ask(nx_allocator *a, uint64_t id, const asking *asked, Nxmem
   return nx_fail_status(error, NXMEM_ERR_PLUGIN, &status, "allocate %" PRIu64 " bytes", asked->bytes);
 }
 
-static NX_APART nxmem_result without_memory(nx_allocator *a, nx_allocation *record, nxmem_error *error) {
-  undo(a, record, 1, NXMEM_REASON_NONE);
+static NX_APART nxmem_result without_memory(nx_allocator *a, nx_allocation *record, nxmem_release_fate *left,
+                                            nxmem_error *error) {
+  undo(a, record, 1, NXMEM_REASON_NONE, left);
   return nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "allocate: no memory to note the address");
 }
 
@@ -132,8 +136,8 @@ static nxmem_result allocate_into(nx_visit visit, nx_allocation *record, uint64_
   atomic_store_explicit(&record->ptr, result.ptr, memory_order_relaxed);
   nxmem_verdict v;
   const nx_put put = accept(visit, record, &result, &v);
-  if (put == NX_PUT_NO_MEMORY) return without_memory(visit.allocator, record, error);
-  if (put != NX_PUT_DONE) return refuse(visit.allocator, record, &result, v, error);
+  if (put == NX_PUT_NO_MEMORY) return without_memory(visit.allocator, record, asked->left, error);
+  if (put != NX_PUT_DONE) return refuse(visit.allocator, record, &result, v, asked->left, error);
   nx_books_add_live(visit);
   nx_slot_show(&record->slot, id, NXMEM_SLOT_LIVE); /* A3 */
   out->id = id;
@@ -165,10 +169,11 @@ nxmem_result nx_allocate_check(uint64_t bytes, uint64_t align, nxmem_error *erro
 }
 
 nxmem_result nx_allocate_inside(nx_visit visit, nxmem_allocator owner, uint64_t bytes, uint64_t align,
-                                const nxmem_allocate_options *options, nxmem_allocation *out, nxmem_error *error) {
+                                const nxmem_allocate_options *options, nxmem_release_fate *left, nxmem_allocation *out,
+                                nxmem_error *error) {
   if (options != NULL && options->committed_range_count != 0)
-    return allocate_partly(visit, owner, (asking){bytes, align, *options}, out, error);
-  return allocate_inside(visit, owner, &(asking){.bytes = bytes, .align = align}, out, error);
+    return allocate_partly(visit, owner, (asking){bytes, align, *options, left}, out, error);
+  return allocate_inside(visit, owner, &(asking){.bytes = bytes, .align = align, .left = left}, out, error);
 }
 
 NX_HOT nxmem_result nxmem_allocate(nxmem_allocator allocator, uint64_t bytes, uint64_t align,
@@ -179,7 +184,7 @@ NX_HOT nxmem_result nxmem_allocate(nxmem_allocator allocator, uint64_t bytes, ui
   nx_visit visit;
   r = nx_visit_begin(allocator, &visit, error);
   if (r != NXMEM_OK) return r;
-  r = nx_allocate_inside(visit, allocator, bytes, align, options, out, error);
+  r = nx_allocate_inside(visit, allocator, bytes, align, options, NULL, out, error);
   nx_visit_end(visit);
   return r;
 }

@@ -300,7 +300,8 @@ static nx_account *fresh_account(nx_manager *m, uint64_t mechanism, uint64_t con
   account->authority = authority;
   account->under = m->authorities[authority].handle;
   account->taken = account->quarantined = (nxmem_axes){0, 0, 0};
-  account->quarantined_count = 0;
+  account->answers = (nxmem_axes){0, 0, 0};
+  account->quarantined_count = account->answers_count = 0;
   for (uint32_t s = 0; s < NX_STRIPES; s++) {
     nx_part_books *part = &account->parts[s];
     part->room = part->apart = part->reserved = (nxmem_axes){0, 0, 0};

@@ -48,6 +48,8 @@ typedef struct nx_account {
   nxmem_axes taken;       /* under the bank's lock, as what follows */
   nxmem_axes quarantined;
   uint64_t quarantined_count;
+  nxmem_axes answers; /* of these, what refused answers left behind: nothing names it, and it goes with the mechanism */
+  uint64_t answers_count;
   nx_part_books parts[NX_STRIPES];
 } nx_account;
 
@@ -122,6 +124,7 @@ typedef struct nx_steps {
   nx_charging charging;
   nxmem_request request;
   nxmem_bound made;
+  nxmem_rollback behind; /* of answers that were refused */
 } nx_steps;
 
 /* The account of a mechanism, NULL where there is none. [any lock] */
@@ -199,6 +202,9 @@ void nx_books_gather(nx_manager *manager);
 /* Is anything above a limit? Then no part keeps room. [all locks] */
 void nx_books_tighten(nx_manager *manager);
 
+/* What is reserved becomes room. [its stripe's lock] */
+void nx_books_unreserve(nx_charging *charging);
+
 nxmem_quota nx_books_quota(nx_manager *manager, uint32_t authority);
 
 /* An authority of the manager, or NXMEM_MANAGER_AUTHORITIES_MAX. [any lock] */
@@ -245,6 +251,12 @@ void nx_charge_withdraw(nx_charging *charging, nx_side *side);
 nxmem_verdict nx_charge_map(nx_account *account, nx_side *side, uint64_t bytes, nxmem_axes *short_out);
 void nx_charge_unmap(nx_account *account, nx_side *side, uint64_t bytes);
 void nx_charge_adopt(nx_account *account, nx_side *side, uint64_t bytes);
+
+/*
+ * The host keeps an answer that it refused: charged as quarantined with what was reserved for it, and at least the bytes that were asked for as physical ones, whatever the limits say and the
+ * answer said. With `cancel` in the place of the reservation, else beside it. Returns what is charged. Before the binding's use ends.
+ */
+nxmem_axes nx_charge_keep_answer(nx_charging *charging, uint64_t bytes, int cancel);
 
 /* The books follow what is mapped of charged allocations, from now on. */
 void nx_follow_mapped(void);

@@ -329,17 +329,22 @@ nxmem_slot_state nx_charging_made(nx_charging *k, nx_side *side, uint64_t owned,
   return NXMEM_SLOT_LIVE;
 }
 
-/* Reserved no more: room again. */
-void nx_charge_cancel(nx_charging *k) {
-  nx_account *account = k->account;
-  nx_manager *m = account->manager;
-  nx_part_books *part = &account->parts[k->stripe];
-  const int entered = nx_lane_enter(m, k->stripe);
+void nx_books_unreserve(nx_charging *k) {
+  nx_manager *m = k->account->manager;
+  nx_part_books *part = &k->account->parts[k->stripe];
   join_others(m, k);
   part->open--;
   subtract(m, &part->reserved, &k->held);
   add(m, &part->room, &k->held);
-  trim(m, account, part);
+}
+
+/* Reserved no more: room again. */
+void nx_charge_cancel(nx_charging *k) {
+  nx_account *account = k->account;
+  nx_manager *m = account->manager;
+  const int entered = nx_lane_enter(m, k->stripe);
+  nx_books_unreserve(k);
+  trim(m, account, &account->parts[k->stripe]);
   nx_lane_leave(m, k->stripe, entered);
 }
 

@@ -119,6 +119,20 @@ static NX_APART void roll_back(nx_charging *k, const nxmem_bound *made, nxmem_ro
   *out = (nxmem_rollback){1, why_kept(lost ? NXMEM_ERR_DEVICE_LOST : r, made), answered};
 }
 
+/* The plugin made nothing that anybody could name; what it answered instead may be in the host's quarantine. */
+static NX_APART void book_answer(nx_charging *k, nxmem_release_fate left, uint64_t bytes, int cancel,
+                                 nxmem_rollback *out) {
+  if (nxmem_final_fate(left) != NXMEM_FATE_QUARANTINED) {
+    if (cancel) nx_charge_cancel(k);
+    return;
+  }
+  const uint32_t lifecycle = nx_lifecycle(nx_mechanism_at(k->account->mechanism));
+  const nxmem_axes there = nx_charge_keep_answer(k, bytes, cancel);
+  out->kept = 1;
+  out->keeping = nxmem_settle_owned(lifecycle, left);
+  nxmem_axes_adopt(&out->behind, &there);
+}
+
 /* ---- All at once ------------------------------------------------------------------------------------------------- */
 
 static nxmem_result check_request(const nxmem_request *request, const void *out, nxmem_error *error) {
@@ -131,6 +145,16 @@ static nxmem_result check_request(const nxmem_request *request, const void *out,
 static NX_APART nxmem_result kept_at_publish(nxmem_result r, const nxmem_bound *made, const nxmem_axes *behind,
                                              nxmem_rollback *rollback) {
   if (rollback != NULL) *rollback = (nxmem_rollback){1, why_kept(r, made), *behind};
+  return r;
+}
+
+/* Its binding is used until the books know: so the mechanism stays. */
+static NX_APART nxmem_result not_made(nx_charging *k, nx_binding *b, nxmem_release_fate left, uint64_t bytes,
+                                      nxmem_rollback *rollback, nxmem_result r) {
+  nxmem_rollback behind = nothing_behind;
+  book_answer(k, left, bytes, 1, &behind);
+  nx_binding_unuse(b);
+  if (rollback != NULL) *rollback = behind;
   return r;
 }
 
@@ -205,11 +229,11 @@ NX_HOT nxmem_result nxmem_manager_allocate(nxmem_manager manager, const nxmem_re
   r = begin(m, manager, request, &k, &b, error);
   if (r != NXMEM_OK) return r;
   nxmem_bound made = {.binding = request->binding, .bytes = request->bytes, .align = request->align};
-  r = nx_bound_make(b, &k, &made, request->options, error);
+  nxmem_release_fate left = NXMEM_FATE_GONE;
+  r = nx_bound_make(b, &k, &made, request->options, &left, error);
   if (r != NXMEM_OK) {
-    nx_binding_unuse(b);
-    nx_charge_cancel(&k);
-    return r;
+    nx_charging other = k;
+    return not_made(&other, b, left, request->bytes, rollback, r);
   }
   r = end_at_once(&k, b, request->authority.id, &made, rollback, error);
   if (r != NXMEM_OK) return r;
@@ -253,6 +277,7 @@ nxmem_result nxmem_transaction_reserve(nxmem_manager manager, const nxmem_reques
   if (t == NULL) return nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "reserve: no memory");
   t->request = *request;
   t->charging = (nx_charging){.held = request->reserve};
+  t->behind = nothing_behind;
   r = reserve(m, manager, request, &t->charging, error);
   if (r != NXMEM_OK) {
     end(t);
@@ -269,8 +294,11 @@ static nxmem_result allocate(nx_steps *t, nxmem_error *error) {
   nxmem_result r = nx_binding_use(request->binding, &b, error);
   if (r != NXMEM_OK) return r;
   t->made = (nxmem_bound){.binding = request->binding, .bytes = request->bytes, .align = request->align};
-  r = nx_bound_make(b, &t->charging, &t->made, request->options, error);
-  if (r != NXMEM_OK) nx_binding_unuse(b);
+  nxmem_release_fate left = NXMEM_FATE_GONE;
+  r = nx_bound_make(b, &t->charging, &t->made, request->options, &left, error);
+  if (r == NXMEM_OK) return r;
+  book_answer(&t->charging, left, request->bytes, 0, &t->behind);
+  nx_binding_unuse(b);
   return r;
 }
 
@@ -319,6 +347,13 @@ nxmem_result nxmem_transaction_publish(nxmem_transaction transaction, nxmem_boun
   return NXMEM_OK;
 }
 
+/* Of several that are kept the last one's reason is said, and what stays charged for all of them. */
+static void add_behind(nxmem_rollback *done, const nxmem_rollback *before) {
+  if (!done->kept) done->keeping = before->keeping;
+  done->kept = 1;
+  nxmem_axes_adopt(&done->behind, &before->behind);
+}
+
 nxmem_result nxmem_transaction_rollback(nxmem_transaction transaction, nxmem_rollback *out, nxmem_error *error) {
   nx_steps *t = NULL;
   const nxmem_result r = enter(transaction, &t, error);
@@ -326,8 +361,10 @@ nxmem_result nxmem_transaction_rollback(nxmem_transaction transaction, nxmem_rol
   nxmem_rollback done;
   nx_charging charging = t->charging;
   const nxmem_bound made = t->made;
+  const nxmem_rollback before = t->behind;
   end(t);
   roll_back(&charging, &made, &done);
+  if (before.kept) add_behind(&done, &before);
   if (out != NULL) *out = done;
   return NXMEM_OK;
 }

@@ -200,9 +200,11 @@ int nx_lost_bury(uint64_t allocator);
  */
 typedef struct nx_charging nx_charging; /* manager.h */
 
-/* Of a binding that the caller uses (nx_binding_use); on NXMEM_OK the use is the allocation's. [runs plugin code] */
+/*
+ * Of a binding that the caller uses (nx_binding_use); on NXMEM_OK the use is the allocation's. *left is written where an answer was refused, as nx_allocate_inside() does. [runs plugin code]
+ */
 nxmem_result nx_bound_make(nx_binding *binding, nx_charging *charging, nxmem_bound *bound,
-                           const nxmem_allocate_options *options, nxmem_error *error);
+                           const nxmem_allocate_options *options, nxmem_release_fate *left, nxmem_error *error);
 
 /* What the plugin has made, as noted beside it: the state to show it in. LIVE: committed and published at once. */
 nxmem_slot_state nx_charging_made(nx_charging *charging, nx_side *side, uint64_t owned, uint64_t mapped);
@@ -229,5 +231,8 @@ nxmem_result nx_bound_withdraw(const nxmem_bound *bound, nxmem_error *error);
 void nx_charge_refund(struct nx_account *account, nx_side *side, uint64_t id);
 void nx_charge_keep(struct nx_account *account, nx_side *side, uint64_t id);
 void nx_charge_forget(struct nx_account *account, nx_side *side, uint64_t id);
+
+/* All that managers have of a terminated mechanism's refused answers (manager_answers.c): it is about to go, and no binding is left. */
+void nx_charge_forget_answers(uint64_t mechanism);
 
 #endif /* NX_REGISTRY_H */

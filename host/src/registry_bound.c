@@ -51,13 +51,17 @@ nx_side *nx_side_make(uint64_t id) {
 
 /* Of a composite, the next part where a plugin refuses. */
 static NX_APART nxmem_result ask_others(nx_mechanism *m, uint64_t bytes, uint64_t align,
-                                        const nxmem_allocate_options *options, nxmem_allocation *out,
-                                        nxmem_error *error) {
+                                        const nxmem_allocate_options *options, nxmem_release_fate *left,
+                                        nxmem_allocation *out, nxmem_error *error) {
   nxmem_result r = NXMEM_ERR_PLUGIN;
   const uint32_t parts = atomic_load_explicit(&m->parts, memory_order_relaxed);
   for (uint32_t i = 1; i < parts && r == NXMEM_ERR_PLUGIN; i++) {
     const nxmem_allocator part = {atomic_load(&m->allocators[i])};
-    r = nxmem_allocate(part, bytes, align, options, out, error);
+    nx_visit visit;
+    r = nx_visit_begin(part, &visit, error);
+    if (r != NXMEM_OK) return r;
+    r = nx_allocate_inside(visit, part, bytes, align, options, left, out, error);
+    nx_visit_end(visit);
   }
   return r;
 }
@@ -69,12 +73,13 @@ static NX_APART nxmem_result explain(nx_mechanism *m, nxmem_result r, nxmem_erro
 }
 
 /* Nothing can be noted beside it: it goes back, or the host keeps it. */
-static NX_APART nxmem_result without_side(nx_allocator *a, uint64_t id, nxmem_error *error) {
+static NX_APART nxmem_result without_side(nx_allocator *a, uint64_t id, nxmem_release_fate *left, nxmem_error *error) {
   nx_allocation *record = nx_allocation_of(id);
   const nxmem_allocator owner = {nx_slot_handle(&a->slot)};
   if (nx_record_claim_owned(record, owner, NXMEM_SLOT_LIVE)) {
     nx_release_answer answer;
     nx_release_ask(a, record, &answer);
+    if (left != NULL) *left = answer.fate;
     nx_release_settle(a, record, &answer);
   }
   return nx_fail(error, NXMEM_ERR_OUT_OF_MEMORY, "allocate: no memory to note the binding");
@@ -103,6 +108,7 @@ typedef struct making {
   nxmem_allocator first; /* the mechanism's first part */
   const nxmem_allocate_options *options;
   nx_charging *charging; /* NULL: no manager's */
+  nxmem_release_fate *left;
 } making;
 
 static nxmem_result make_inside(const making *k, nx_visit visit, nxmem_bound *bound, nxmem_error *error) {
@@ -111,12 +117,14 @@ static nxmem_result make_inside(const making *k, nx_visit visit, nxmem_bound *bo
   if (v.reason != NXMEM_REASON_NONE) return nx_ended(v, "allocate", error);
   NX_STEP("allocate: let in");
   nxmem_allocation made;
-  nxmem_result r = nx_allocate_inside(visit, k->first, bound->bytes, bound->align, k->options, &made, error); /* N3 */
+  nxmem_result r =
+      nx_allocate_inside(visit, k->first, bound->bytes, bound->align, k->options, k->left, &made, error); /* N3 */
   if (r == NXMEM_ERR_PLUGIN && atomic_load_explicit(&m->parts, memory_order_relaxed) > 1u)
-    r = ask_others(m, bound->bytes, bound->align, k->options, &made, error);
+    r = ask_others(m, bound->bytes, bound->align, k->options, k->left, &made, error);
   if (r != NXMEM_OK) return explain(m, r, error);
   nx_side *side = nx_side_make(made.id);
-  if (side == NULL) return without_side(nx_allocator_of(nx_record_owner(nx_allocation_of(made.id))), made.id, error);
+  if (side == NULL)
+    return without_side(nx_allocator_of(nx_record_owner(nx_allocation_of(made.id))), made.id, k->left, error);
   bound->id = made.id;
   bound->ptr = made.ptr;
   note(side, bound, k->charging); /* N4 */
@@ -127,11 +135,12 @@ static nxmem_result make_inside(const making *k, nx_visit visit, nxmem_bound *bo
  * The binding is used: so its mechanism stays. On NXMEM_OK the use is the allocation's. Inside until all is noted: a loss is confirmed when nobody is.
  */
 static nxmem_result make(nx_binding *b, nxmem_bound *bound, const nxmem_allocate_options *options,
-                         nx_charging *charging, nxmem_error *error) {
+                         nx_charging *charging, nxmem_release_fate *left, nxmem_error *error) {
   const making k = {.mechanism = nx_mechanism_of_binding(b),
                     .first = {atomic_load_explicit(&b->allocator, memory_order_relaxed)},
                     .options = options,
-                    .charging = charging};
+                    .charging = charging,
+                    .left = left};
   nxmem_result r = nx_allocate_check(bound->bytes, bound->align, error);
   if (r != NXMEM_OK) return r;
   nx_visit visit;
@@ -176,7 +185,7 @@ NX_HOT nxmem_result nxmem_bound_allocate(nxmem_binding binding, uint64_t bytes, 
   if (r != NXMEM_OK) return r;
   nxmem_bound bound = {.binding = binding, .bytes = bytes, .align = align};
   nx_mechanism *m = nx_mechanism_of_binding(b);
-  r = make(b, &bound, options, NULL, error);
+  r = make(b, &bound, options, NULL, NULL, error);
   if (r != NXMEM_OK) {
     nx_binding_unuse(b);
     return r;
@@ -191,8 +200,8 @@ NX_HOT nxmem_result nxmem_bound_allocate(nxmem_binding binding, uint64_t bytes, 
 /* ---- For a manager ----------------------------------------------------------------------------------------------- */
 
 nxmem_result nx_bound_make(nx_binding *b, nx_charging *charging, nxmem_bound *bound,
-                           const nxmem_allocate_options *options, nxmem_error *error) {
-  return make(b, bound, options, charging, error);
+                           const nxmem_allocate_options *options, nxmem_release_fate *left, nxmem_error *error) {
+  return make(b, bound, options, charging, left, error);
 }
 
 nxmem_result nx_bound_look_again(nx_binding *b, const nxmem_bound *bound, nxmem_error *error) {

@@ -231,6 +231,7 @@ static nxmem_result close_parts(nx_mechanism *m, nxmem_error *error) {
 
 /* The pins outlive the allocator's own release. */
 static void take_out(nx_mechanism *m) {
+  if (nx_lifecycle(m) == NXMEM_LIFECYCLE_TERMINATED) nx_charge_forget_answers(nx_slot_handle(&m->slot));
   const nxmem_authority authority = {atomic_load_explicit(&m->authority, memory_order_relaxed)};
   const nxmem_context context = {atomic_load_explicit(&m->context, memory_order_relaxed)};
   NX_STEP("remove: allocator released");

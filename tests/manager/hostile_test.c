@@ -49,6 +49,115 @@ static void test_kept_above_a_slice(void **state) {
   nx_scene_end_lost(&scene);
 }
 
+/* ---- Answers that the host refuses and keeps ------------------------------------------------------------------------ */
+
+typedef struct answer_row {
+  const char *name;
+  int misaligned; /* else nothing is written, so NULL: not handed back */
+  uint32_t release;
+  uint64_t owned; /* said */
+  int kept;
+  nxmem_keeping keeping;
+  nxmem_axes reserve, there;
+} answer_row;
+
+static const answer_row answer_rows[] = {
+    {"misaligned, and its release fails",
+     1,
+     NXMEM_STATUS_DEVICE_ERROR,
+     64,
+     1,
+     NXMEM_KEPT_PARTIAL_RELEASE,
+     {5, 80, 90},
+     {5, 80, 90}},
+    {"misaligned, and its release may have begun",
+     1,
+     NXMEM_STATUS_RELEASE_QUARANTINED,
+     64,
+     1,
+     NXMEM_KEPT_PARTIAL_RELEASE,
+     {5, 80, 90},
+     {5, 80, 90}},
+    {"misaligned, and taken back", 1, NXMEM_STATUS_OK, 64, 0, NXMEM_KEPT_NOT, {5, 80, 90}, {0, 0, 0}},
+    {"NULL", 0, NXMEM_STATUS_OK, 64, 1, NXMEM_KEPT_PARTIAL_RELEASE, {5, 80, 90}, {5, 80, 90}},
+    {"fewer reserved than asked for", 0, NXMEM_STATUS_OK, 64, 1, NXMEM_KEPT_PARTIAL_RELEASE, {5, 0, 0}, {5, 64, 0}},
+    {"it claims all there can be",
+     1,
+     NXMEM_STATUS_DEVICE_ERROR,
+     UINT64_MAX,
+     1,
+     NXMEM_KEPT_PARTIAL_RELEASE,
+     {5, 64, 64},
+     {5, 64, 64}},
+};
+
+static _Alignas(16) uint8_t somewhere[128];
+
+static void play(const answer_row *row) {
+  puppet.own_numbers = 1;
+  puppet.owned = puppet.mapped = row->owned;
+  puppet.address = row->misaligned ? somewhere + 1 : NULL;
+  puppet.leave_out_records = !row->misaligned;
+  puppet.own_release = 1;
+  puppet.release_answer = nx_puppet_status(row->release);
+}
+
+static void assert_kept(const answer_row *row, const nxmem_rollback *rollback, uint64_t times) {
+  const nxmem_snapshot now = nx_books_now(&scene);
+  const nxmem_axes there = {row->there.charged * times, row->there.physical * times, row->there.mapped * times};
+  assert_int_equal(rollback->kept, row->kept);
+  assert_int_equal(rollback->keeping, row->keeping);
+  nx_assert_axes(now.total.used, there);
+  nx_assert_axes(now.total.quarantined, there);
+  assert_int_equal(now.total.quarantined_count, (uint64_t)row->kept * times);
+  assert_int_equal(now.total.transactions, 0);
+}
+
+/* Its authority stays in the books until the mechanism is ended; then nothing is charged any more. */
+static void end_answers(const answer_row *row) {
+  nxmem_mechanism_state state;
+  assert_int_equal(nxmem_mechanism_get_state(scene.mechanisms[0], &state, NULL), NXMEM_OK);
+  assert_int_equal(state.holdings.quarantined, nx_books_now(&scene).total.quarantined_count);
+  const nxmem_result removed = nxmem_manager_remove_authority(scene.manager, scene.authorities[0], NULL);
+  assert_int_equal(removed, row->kept ? NXMEM_ERR_BUSY : NXMEM_OK);
+  if (!row->kept)
+    assert_int_equal(nxmem_manager_add_authority(scene.manager, scene.authorities[0], NXMEM_TIER_HOST, NULL, NULL),
+                     NXMEM_OK);
+  scene.module_stays = row->kept;
+  nx_scene_end_lost(&scene);
+}
+
+static void test_refused_answer(void **state) {
+  const answer_row *row = *state;
+  scene = nx_scene_of(1, 0);
+  nxmem_bound none;
+  nxmem_rollback rollback;
+  play(row);
+  nxmem_request request = nx_request(&scene, 0, row->reserve.charged, row->reserve.physical, row->reserve.mapped);
+  nx_must_limit(&scene, row->reserve); /* what is there is adopted, also above it */
+  assert_int_equal(nxmem_manager_allocate(scene.manager, &request, &none, NULL, &rollback, NULL), NXMEM_ERR_CONTRACT);
+  nx_assert_axes(rollback.behind, row->there);
+  assert_kept(row, &rollback, 1);
+  end_answers(row);
+}
+
+/* Step by step each attempt may leave something, beside the reservation, which stays. */
+static void test_refused_answers(void **state) {
+  const answer_row *row = *state;
+  scene = nx_scene_of(1, 0);
+  nxmem_transaction t;
+  nxmem_rollback rollback;
+  play(row);
+  const nxmem_request request = nx_request(&scene, 0, row->reserve.charged, row->reserve.physical, row->reserve.mapped);
+  assert_int_equal(nxmem_transaction_reserve(scene.manager, &request, &t, NULL), NXMEM_OK);
+  for (int i = 0; i < 2; i++) assert_int_equal(nxmem_transaction_allocate(t, NULL), NXMEM_ERR_CONTRACT);
+  nx_assert_axes(nx_books_now(&scene).total.reserved, row->reserve);
+  assert_int_equal(nxmem_transaction_rollback(t, &rollback, NULL), NXMEM_OK);
+  nx_assert_axes(rollback.behind, AXES(2 * row->there.charged, 2 * row->there.physical, 2 * row->there.mapped));
+  assert_kept(row, &rollback, 2);
+  end_answers(row);
+}
+
 /* ---- More than there can be ---------------------------------------------------------------------------------------- */
 
 /* All that a tier can count is charged in two of them: their sum is beyond what can be said. */
@@ -218,6 +327,8 @@ static void test_wait_for_what_is_not(void **state) {
 int main(void) {
   nx_suite suite = {0};
   nx_suite_add(&suite, "a plugin keeps more than a slice has", test_kept_above_a_slice, NULL);
+  nx_suite_rows(&suite, ROWS(answer_rows), test_refused_answer);
+  nx_suite_rows(&suite, ROWS(answer_rows), test_refused_answers);
   nx_suite_add(&suite, "two tiers are full", test_two_tiers_full, NULL);
   nx_suite_add(&suite, "two claims of all there can be, one refused", test_two_claims, NULL);
   nx_suite_add(&suite, "two claims of all there can be, one kept", test_two_claims, "kept");

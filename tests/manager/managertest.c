@@ -78,7 +78,11 @@ static void end_registry(nx_scene *s) {
   MUST(nxmem_manager_destroy(s->manager, &why));
   MUST(nxmem_context_remove(s->context, &why));
   MUST(nxmem_registry_destroy(s->registry, &why));
-  nx_must_unload(s->plugin, s->path);
+  nxmem_unload_info info;
+  if (s->module_stays)
+    MUST(nxmem_plugin_destroy(s->plugin, &info, &why));
+  else
+    nx_must_unload(s->plugin, s->path);
   nx_host_gone(s->host);
 }
 

@@ -24,6 +24,7 @@ typedef struct nx_scene {
   nxmem_authority authorities[NX_TEST_MECHANISMS];
   nxmem_mechanism mechanisms[NX_TEST_MECHANISMS];
   nxmem_binding bindings[NX_TEST_MECHANISMS];
+  int module_stays; /* mapped for good: the plugin has something that no record is of */
 } nx_scene;
 
 /* `count` mechanisms, each under an authority of its own (shared 1: all under the first), all on the tier of host memory; no limits. */
