@@ -4,11 +4,12 @@
 // Promise: no exception is thrown but by memory_resource::do_allocate, where the standard demands one (and std::abort() without exceptions); nothing is owned
 // twice; what cannot be given back is never silently forgotten: an owner's end that fails is told to the function set with on_failed_end().
 //
-// Header only, over the C functions alone. Names are those of nxmem.h without their prefix, in the namespace nxmem.
+// Header only, over the C functions alone: a program that names policy links libnxmem_policy as well. Names are those of nxmem.h without their prefix, in the namespace nxmem.
 #ifndef NXMEM_HPP
 #define NXMEM_HPP
 
 #include "nxmem.h"
+#include "nxmem_policy.h"
 
 #include <atomic>
 #include <cstddef>
@@ -21,6 +22,7 @@
 #include <mutex>
 #include <new>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 namespace nxmem {
@@ -320,6 +322,57 @@ class host : public detail::handle<nxmem_host> {
     if (code == NXMEM_OK) (void)release();
     return detail::outcome(code, why);
   }
+};
+
+// ---- Policies (libnxmem_policy) ---------------------------------------------------------------------------------------
+
+namespace detail {
+struct free_policy {
+  void operator()(nxmem_policy *held) const noexcept { nxmem_policy_free(held); }
+};
+struct free_report {
+  void operator()(nxmem_policy_report *held) const noexcept { nxmem_policy_report_free(held); }
+};
+}  // namespace detail
+
+// What a policy opened: the plugin, and what was verified of it. The report outlives the plugin where it is moved out.
+struct opened_plugin {
+  plugin module;
+  std::unique_ptr<nxmem_policy_report, detail::free_report> report;
+};
+
+// What may be loaded. Plugins that it opened do not need it any more.
+class policy {
+ public:
+  // path: absolute; nullptr: where the library looks by itself.
+  static result<policy> load(const char *path = nullptr) noexcept {
+    failure why;
+    nxmem_policy *out = nullptr;
+    if (nxmem_policy_load(path, &out, &why.detail) != NXMEM_OK) return why;
+    return policy(out);
+  }
+
+  static result<policy> parse(std::string_view text) noexcept {
+    failure why;
+    nxmem_policy *out = nullptr;
+    if (nxmem_policy_parse(text.data(), text.size(), &out, &why.detail) != NXMEM_OK) return why;
+    return policy(out);
+  }
+
+  // path: absolute, as the policy writes it.
+  result<opened_plugin> open(const host &into, const char *path) const noexcept {
+    failure why;
+    nxmem_plugin out;
+    nxmem_policy_report *report = nullptr;
+    if (nxmem_policy_open(get(), into.get(), path, &out, &report, &why.detail) != NXMEM_OK) return why;
+    return opened_plugin{plugin(out), decltype(opened_plugin::report)(report)};
+  }
+
+  const nxmem_policy *get() const noexcept { return held_.get(); }
+
+ private:
+  explicit policy(nxmem_policy *held) noexcept : held_(held) {}
+  std::unique_ptr<nxmem_policy, detail::free_policy> held_;
 };
 
 // ---- std::pmr ---------------------------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@
 #include <fstream>
 #include <iterator>
 #include <nxmem.hpp>
-#include <nxmem_policy.h>
 #include <string>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -18,7 +17,7 @@
 #include <vector>
 
 static int count = 0, failed = 0, ends = 0;
-static const char *path, *device_path;
+static const char *path, *device_path, *pinned_path, *pinned_sha256;
 
 static void row(bool held, const char *name) {
   std::printf("%sok %d - %s\n", held ? "" : "not ", ++count, name);
@@ -174,6 +173,31 @@ static void const_results() {
   row(other.close().has_value() && done, "a result of nothing has a value too");
 }
 
+static std::string document(const char *sha256) {
+  return std::string(R"({"version": 1, "plugins": [{"path": ")") + pinned_path + R"(", "sha256": ")" + sha256 +
+         R"(", "capabilities": ["allocator"], "max_owned_bytes": 4096, "max_mapped_bytes": "unlimited", "isolation": "none"}]})";
+}
+
+static void policies() {
+  ends = 0;
+  nxmem::host host = nxmem::host::create().value();
+  row(nxmem::policy::parse("{}").error().code() == NXMEM_ERR_INVALID_ARGUMENT, "what is no policy is an error");
+  row(nxmem::policy::load("/nowhere").error().code() == NXMEM_ERR_CANNOT_OPEN, "nor is one that is not there");
+  const nxmem::policy other = nxmem::policy::parse(document(std::string(64, '0').c_str())).value();
+  row(other.open(host, pinned_path).error().code() == NXMEM_ERR_NOT_ALLOWED && host.counts()->open_plugins == 0, "another hash loads nothing");
+  nxmem::policy policy = nxmem::policy::parse(document(pinned_sha256)).value();
+  {
+    nxmem::opened_plugin opened = policy.open(host, pinned_path).value();
+    policy = nxmem::policy::parse(document(pinned_sha256)).value();
+    row(std::string(opened.report->sha256) == pinned_sha256 && opened.report->max_owned_bytes == 4096, "its report says what was verified and granted");
+    nxmem::allocator allocator = opened.module.open("minimal").value();
+    row(allocator.allocate(4097).error().code() == NXMEM_ERR_OVER_LIMIT && allocator.allocate(4096).has_value(), "the grant holds without the policy that gave it");
+    row(host.counts()->open_plugins == 1, "the host counts it");
+  }
+  row(host.counts()->open_plugins == 0 && host.close().has_value() && ends == 0, "and it goes as any plugin does");
+  static_assert(!std::is_copy_constructible_v<nxmem::policy> && std::is_nothrow_move_assignable_v<nxmem::opened_plugin>, "one owner");
+}
+
 // The same plugin, granted no more than this: memory that ends.
 static nxmem::plugin limited(const nxmem::host &host, std::uint64_t bytes) {
   std::ifstream file(path, std::ios::binary);
@@ -247,9 +271,11 @@ static void closes() {
 }
 
 int main(int arguments, char **words) {
-  if (arguments < 3) return 2;
+  if (arguments < 5) return 2;
   path = words[1];
   device_path = words[2];
+  pinned_path = words[3];
+  pinned_sha256 = words[4];
   nxmem::on_failed_end(hear);
   whole_life();
   moves();
@@ -258,6 +284,7 @@ int main(int arguments, char **words) {
   const_results();
   containers();
   other_tier();
+  policies();
   exhausted();
   closes();
   std::printf("1..%d\n", count);

@@ -9,7 +9,7 @@ from pathlib import Path
 from tap import Missing, run
 
 # What a consumer builds with.
-TOOLS = ["gcc", "libc6-dev", "cmake", "make", "pkg-config"]
+TOOLS = ["gcc", "g++", "libc6-dev", "cmake", "make", "pkg-config"]
 
 
 def sources():

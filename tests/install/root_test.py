@@ -90,6 +90,38 @@ def own_plugin():
            "$(pkg-config --cflags nxmem-plugin) && nxmem conform /src/libmine.so")
 
 
+def audit():
+    """Every file of the plugins' folder is a plugin, and nothing above a note is said of any."""
+    words = inside(f"nxmem audit {LIB}/nxmem/*.so")
+    want(all(f"libnxmem_{name}.so" in words for name in ("cudavmm", "hostvmm", "minimal")), f"looked at something else: {words[-400:]}")
+
+
+def policy():
+    """As a deployer writes it, where the library looks for it; then by the command, and by a program that is built against the library of policies."""
+    plugin, example = f"{LIB}/nxmem/libnxmem_minimal.so", "/usr/share/doc/libnxmem-dev/examples/under_policy.c"
+    row = f'{{"path": "{plugin}", "sha256": "\'$(sha256sum <{plugin} | cut -c1-64)\'", "capabilities": ["allocator"], ' \
+          '"max_owned_bytes": 1048576, "max_mapped_bytes": "unlimited", "isolation": "none"}'
+    inside(f"mkdir -p /etc/nxmem; echo '{{\"version\": 1, \"plugins\": [{row}]}}' >/etc/nxmem/policy.json")
+    inside(f"nxmem run --policy /etc/nxmem/policy.json {plugin}")
+    want("no row names it" in fails(f"nxmem run --policy /etc/nxmem/policy.json {LIB}/nxmem/libnxmem_hostvmm.so"), "refused for another reason")
+    inside(f"cc -std=c11 {example} -o /src/under_policy $(pkg-config --cflags --libs nxmem-policy)")
+    for program in ("/src/under_policy", "/src/built/consumer_policy"):
+        want(inside(f"{program} /etc/nxmem/policy.json {plugin}").endswith("1048577 bytes: refused\n"), f"{program} says something else")
+    inside("rm -r /etc/nxmem")
+
+
+def cxx():
+    want(inside(f"/src/built/consumer_cxx {LIB}/nxmem/libnxmem_hostvmm.so hostvmm").startswith("sum 5000050000, 1 allocation"), "it says something else")
+
+
+def pages_and_completion():
+    """This root has no man: what man looks for. Bash sources the completion, and is offered what the command has."""
+    inside("for page in man1/nxmem.1 man3/nxmem.3 man3/nxmem_policy.3 man3/nxmem_policy_load.3 man3/nxmem_host_create.3; do "
+           "test -s /usr/share/man/$page || test -s /usr/share/man/$page.gz; done")
+    said = inside("bash --norc -euc '. /usr/share/bash-completion/completions/nxmem; COMP_WORDS=(nxmem co); COMP_CWORD=1; _nxmem; echo ${COMPREPLY[@]}; complete -p nxmem'")
+    want(said.startswith("conform\n") and "_nxmem" in said, f"offered {said}")
+
+
 def core_alone():
     want(inside("/src/built/consumer_judge") == "3\n", "the core adds otherwise")
     want("libnxmem.so" not in inside("ldd /src/built/consumer_judge"), "the core needs the library")
@@ -117,6 +149,9 @@ try:
         ("a host builds by find_package and runs with an installed plugin", find_package),
         ("a host builds by pkg-config and runs with an installed plugin", pkg_config),
         ("a plugin builds against the wire header and conforms", own_plugin),
+        ("the audit of the installed plugins' folder has nothing to say", audit),
+        ("a policy in its place: by the command, and by programs against the installed library", policy),
+        ("nxmem.hpp under the installed library", cxx), ("manual pages are there, and completion is offered", pages_and_completion),
         ("the core links alone", core_alone), ("purged, nothing stays", remove)])
 finally:
     leave()
