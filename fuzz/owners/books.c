@@ -76,9 +76,11 @@ nxmem_verdict own_judge(uint8_t manager, uint8_t authority, const nxmem_axes *as
 /* What is taken and what is asked for, less the limit; where it fits, nothing. */
 static void lack(const nxmem_axes *ask, const nxmem_axes *taken, const nxmem_axes *limit, nxmem_axes *most) {
   for (uint32_t i = 0; i < 3; i++) {
-    if (axis_of(ask, i) <= left(axis_of(taken, i), axis_of(limit, i))) continue;
-    const unsigned __int128 all = (unsigned __int128)axis_of(taken, i) + axis_of(ask, i) - axis_of(limit, i);
-    const uint64_t counted = all > LIFE_TOTAL_MAX ? LIFE_TOTAL_MAX : (uint64_t)all;
+    const uint64_t room = left(axis_of(taken, i), axis_of(limit, i));
+    if (axis_of(ask, i) <= room) continue;
+    const uint64_t beyond = axis_of(ask, i) - room, over = left(axis_of(limit, i), axis_of(taken, i));
+    const int is_huge = beyond > LIFE_TOTAL_MAX || over > LIFE_TOTAL_MAX - beyond;
+    const uint64_t counted = is_huge ? LIFE_TOTAL_MAX : beyond + over;
     if (counted > axis_of(most, i)) *own_axis(most, i) = counted;
   }
 }
