@@ -132,10 +132,12 @@ typedef struct nxmem_release_record {
                     \result.reason == NXMEM_REASON_MISALIGNED || \result.reason == NXMEM_REASON_SHORT_COMPLETION;
     ensures null_pointer: \result.reason == NXMEM_REASON_NULL_POINTER <==> NX_ADDRESS(src) == 0;
     ensures misaligned: \result.reason == NXMEM_REASON_MISALIGNED <==> NX_ADDRESS(src) % 8 != 0;
+    ensures numbers: NX_ADDRESS_NUMBERS(\result, src);
     ensures unread: \result.reason == NXMEM_REASON_NULL_POINTER || \result.reason == NXMEM_REASON_MISALIGNED ==>
                     NX_NOTHING_LOADED_FROM(0);
     ensures short_completion: \result.reason == NXMEM_REASON_SHORT_COMPLETION ==>
-                              \result.found < 328 && \result.needed == 328 && NX_NOTHING_LOADED_FROM(4);
+                              \result.field == 0 && \result.found < 328 && \result.needed == 328 &&
+                              NX_NOTHING_LOADED_FROM(4);
     ensures kept: \result.reason != NXMEM_REASON_NONE ==> *out == \old(*out);
     ensures size: \result.reason == NXMEM_REASON_NONE ==> out->struct_size >= 328 && out->reserved == 0;
     ensures failure_text: \result.reason == NXMEM_REASON_NONE ==> NX_MESSAGE_ENDED(&out->outcome.failure);

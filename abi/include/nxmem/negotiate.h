@@ -67,10 +67,12 @@ int nxmem_range_is_valid(const NxmemVersionRange *range);
                     \result.reason == NXMEM_REASON_MISALIGNED || \result.reason == NXMEM_REASON_SHORT_REQUEST;
     ensures null_pointer: \result.reason == NXMEM_REASON_NULL_POINTER <==> NX_ADDRESS(src) == 0;
     ensures misaligned: \result.reason == NXMEM_REASON_MISALIGNED <==> NX_ADDRESS(src) % 8 != 0;
+    ensures numbers: NX_ADDRESS_NUMBERS(\result, src);
     ensures unread: \result.reason == NXMEM_REASON_NULL_POINTER || \result.reason == NXMEM_REASON_MISALIGNED ==>
                     NX_NOTHING_LOADED_FROM(0);
     ensures short_request: \result.reason == NXMEM_REASON_SHORT_REQUEST ==>
-                           \result.found < 32 && \result.needed == 32 && NX_NOTHING_LOADED_FROM(4);
+                           \result.field == 0 && \result.found < 32 && \result.needed == 32 &&
+                           NX_NOTHING_LOADED_FROM(4);
     ensures kept: \result.reason != NXMEM_REASON_NONE ==> *out == \old(*out);
     ensures size: \result.reason == NXMEM_REASON_NONE ==> out->struct_size >= 32 && out->reserved == 0;
     ensures within: \result.reason == NXMEM_REASON_NONE ==> NX_NOTHING_LOADED_FROM(32); */

@@ -104,6 +104,7 @@ uint32_t nxmem_prefix_extent(uint32_t declared, uint32_t known);
     assigns *out, *declared_minor, NX_LEDGER;
     ensures reason: NX_READ_REASON(\result);
     ensures address: NX_ADDRESS_JUDGED(\result, src);
+    ensures numbers: NX_ADDRESS_NUMBERS(\result, src);
     ensures header: NX_HEADER_JUDGED(\result);
     ensures table: NX_TABLE_JUDGED(\result);
     ensures loads: NX_NOTHING_BEYOND_HEADER(\result);
@@ -174,6 +175,7 @@ nxmem_verdict nxmem_check_allocator(const NxmemAllocatorVtable *table);
     assigns *out, *declared_minor, NX_LEDGER;
     ensures reason: NX_SLOT_REASON(\result) || \result.reason == NXMEM_REASON_ZERO_MECHANISM;
     ensures address: NX_ADDRESS_JUDGED(\result, src);
+    ensures numbers: NX_ADDRESS_NUMBERS(\result, src);
     ensures header: NX_HEADER_JUDGED(\result);
     ensures table: NX_TABLE_JUDGED(\result);
     ensures loads: NX_NOTHING_BEYOND_HEADER(\result);
@@ -216,6 +218,7 @@ nxmem_verdict nxmem_read_allocator(NXMEM_UNTRUSTED NxmemAllocatorVtable *src, ui
     assigns *out, *declared_minor, NX_LEDGER;
     ensures reason: NX_READ_REASON(\result);
     ensures address: NX_ADDRESS_JUDGED(\result, src);
+    ensures numbers: NX_ADDRESS_NUMBERS(\result, src);
     ensures header: NX_HEADER_JUDGED(\result);
     ensures table: NX_TABLE_JUDGED(\result);
     ensures loads: NX_NOTHING_BEYOND_HEADER(\result);
@@ -268,6 +271,7 @@ nxmem_verdict nxmem_check_factory(const NxmemAllocatorFactoryVtable *table);
     assigns *out, *declared_minor, NX_LEDGER;
     ensures reason: NX_SLOT_REASON(\result);
     ensures address: NX_ADDRESS_JUDGED(\result, src);
+    ensures numbers: NX_ADDRESS_NUMBERS(\result, src);
     ensures header: NX_HEADER_JUDGED(\result);
     ensures table: NX_TABLE_JUDGED(\result);
     ensures loads: NX_NOTHING_BEYOND_HEADER(\result);
@@ -307,6 +311,7 @@ nxmem_verdict nxmem_read_factory(NXMEM_UNTRUSTED NxmemAllocatorFactoryVtable *sr
     assigns *out, NX_LEDGER;
     ensures reason: NX_READ_REASON(\result);
     ensures address: NX_ADDRESS_JUDGED(\result, src);
+    ensures numbers: NX_ADDRESS_NUMBERS(\result, src);
     ensures header: NX_HEADER_JUDGED(\result);
     ensures table: NX_TABLE_JUDGED(\result);
     ensures loads: NX_NOTHING_BEYOND_HEADER(\result);
@@ -359,6 +364,7 @@ nxmem_verdict nxmem_check_backing(const NxmemVirtualBackingVtable *table, uint64
     ensures reason: NX_READ_REASON(\result) || \result.reason == NXMEM_REASON_ZERO_MECHANISM ||
                      \result.reason == NXMEM_REASON_OTHER_MECHANISM;
     ensures address: NX_ADDRESS_JUDGED(\result, src);
+    ensures numbers: NX_ADDRESS_NUMBERS(\result, src);
     ensures header: NX_HEADER_JUDGED(\result);
     ensures table: NX_TABLE_JUDGED(\result);
     ensures loads: NX_NOTHING_BEYOND_HEADER(\result);
@@ -397,6 +403,7 @@ nxmem_verdict nxmem_read_backing(NXMEM_UNTRUSTED NxmemVirtualBackingVtable *src,
     assigns *out, NX_LEDGER;
     ensures reason: NX_READ_REASON(\result);
     ensures address: NX_ADDRESS_JUDGED(\result, src);
+    ensures numbers: NX_ADDRESS_NUMBERS(\result, src);
     ensures header: NX_HEADER_JUDGED(\result);
     ensures table: NX_TABLE_JUDGED(\result);
     ensures loads: NX_NOTHING_BEYOND_HEADER(\result);
@@ -449,6 +456,7 @@ nxmem_verdict nxmem_check_sharing(const NxmemSharedMappingVtable *table, uint64_
     ensures reason: NX_READ_REASON(\result) || \result.reason == NXMEM_REASON_ZERO_MECHANISM ||
                      \result.reason == NXMEM_REASON_OTHER_MECHANISM;
     ensures address: NX_ADDRESS_JUDGED(\result, src);
+    ensures numbers: NX_ADDRESS_NUMBERS(\result, src);
     ensures header: NX_HEADER_JUDGED(\result);
     ensures table: NX_TABLE_JUDGED(\result);
     ensures loads: NX_NOTHING_BEYOND_HEADER(\result);

@@ -35,6 +35,14 @@ extern "C" {
 #define NX_ACCEPTED(v) NX_VERDICT_IS(v, 0, 0, 0, 0)
 #define NX_ADDRESS(p) ((uintptr_t)(p))
 #define NX_USABLE(p) (NX_ADDRESS(p) != 0 && NX_ADDRESS(p) % 8 == 0)
+/* clang-format off */
+/* The numbers of a verdict on an address, and of an acceptance. */
+#define NX_ADDRESS_NUMBERS(v, p) \
+  (((v).reason == NXMEM_REASON_NULL_POINTER ==> NX_VERDICT_IS(v, NXMEM_REASON_NULL_POINTER, 0, 0, 0)) && \
+   ((v).reason == NXMEM_REASON_MISALIGNED ==> \
+    NX_VERDICT_IS(v, NXMEM_REASON_MISALIGNED, 0, NX_ADDRESS(p) % 8, 8)) && \
+   ((v).reason == NXMEM_REASON_NONE ==> NX_ACCEPTED(v)))
+/* clang-format on */
 #define NX_LEAST(a, b) ((a) < (b) ? (a) : (b))
 #endif
 
