@@ -11,7 +11,11 @@
  *
  * Property: never two in the books; the owner gets in again.
  *
- * Broken on purpose, each refuted: WITHOUT_BARRIER, BARRIER_BEFORE_LOCK, LOOK_BEFORE_SAYING, WITHOUT_WAITING.
+ * Broken on purpose, each refuted by the assertion that is named beside it:
+ *   WITHOUT_BARRIER: use_books: in_books == 1
+ *   BARRIER_BEFORE_LOCK: use_books: in_books == 1
+ *   LOOK_BEFORE_SAYING: use_books: in_books == 1
+ *   WITHOUT_WAITING: use_books: in_books == 1
  */
 #define TURNS 2
 

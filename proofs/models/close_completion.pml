@@ -16,7 +16,14 @@
  * Property: each record settles at most once; a completion never reaches a slot that was handed to somebody else; the plugin's release is called once, with
  * nothing live, and nothing becomes live behind it; the slot is freed exactly once, and only when nothing is outstanding; in the end it is free, or the allocator is open.
  *
- * Broken on purpose, each refuted: FREE_AT_CLOSE, SETTLE_TWICE, TEST_AFTER_DECREMENT, NO_CLAIM, STORE_AT_ENQUEUE, MARK_AFTER_COUNT, LOOK_BEFORE_LIVE.
+ * Broken on purpose, each refuted by the assertion that is named beside it:
+ *   FREE_AT_CLOSE: completion: freed == 0
+ *   SETTLE_TWICE: completion: settled[r] == 1
+ *   TEST_AFTER_DECREMENT: free_slot: freed == 1
+ *   NO_CLAIM: init: allocator == CLOSED -> (freed == 1 && shares == 0) : (freed == 0 && shares == 1)
+ *   STORE_AT_ENQUEUE: completion: settled[r] == 1
+ *   MARK_AFTER_COUNT: revive: released == 0
+ *   LOOK_BEFORE_LIVE: revive: released == 0
  */
 #define RECORDS 2
 

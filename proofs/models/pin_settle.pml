@@ -13,7 +13,11 @@
  *
  * Property: whoever claims the allocation finds it charged with exactly what is mapped.
  *
- * Broken on purpose, each refuted: WITHOUT_SETTLE, WITHOUT_MARK, LEAVE_FIRST, CLAIM_BESIDE_USERS.
+ * Broken on purpose, each refuted by the assertion that is named beside it:
+ *   WITHOUT_SETTLE: init: charge == mapped
+ *   WITHOUT_MARK: init: charge == mapped
+ *   LEAVE_FIRST: init: charge == mapped
+ *   CLAIM_BESIDE_USERS: releaser: charge == mapped
  */
 byte pins = 0;
 bool met = false;

@@ -20,8 +20,17 @@
  * and not at all once the loss is confirmed; what the loss overtook is kept, without a refund; at the end nothing is counted live or prepared that is not, so that
  * the removal works.
  *
- * Broken on purpose, each refuted: EXECUTE_KEEPS_RECORD, LOSS_SETTLES_PREPARED, LOOK_BEFORE_COUNT, WITHOUT_SECOND_LOOK, REFUND_AFTER_LOSS, STORE_AT_PREPARE, CONFIRM_UNASKED,
- * ABANDON_BESIDE_EXECUTE, RETAIN_FIRST, REMOVE_WITH_PREPARED.
+ * Broken on purpose, each refuted by the assertion that is named beside it:
+ *   EXECUTE_KEEPS_RECORD: settle: settled[r] == 1
+ *   LOSS_SETTLES_PREPARED: init: prepared == (record[0] == PREPARED -> 1 : 0) + (record[1] == PREPARED -> 1 : 0)
+ *   LOOK_BEFORE_COUNT: execute: !late && life != TERMINATED && !removed
+ *   WITHOUT_SECOND_LOOK: init: record[r] != LIVE
+ *   REFUND_AFTER_LOSS: execute: !over || kept
+ *   STORE_AT_PREPARE: settle: settled[r] == 1
+ *   CONFIRM_UNASKED: execute: !late && life != TERMINATED && !removed
+ *   ABANDON_BESIDE_EXECUTE: settle: settled[r] == 1
+ *   RETAIN_FIRST: init: record[r] != LIVE
+ *   REMOVE_WITH_PREPARED: remove: record[0] != PREPARED && record[0] != TAKEN
  */
 mtype = { NOTHING, LIVE, PREPARED, TAKEN, COMPLETE, KEPT };
 mtype record[2] = LIVE;

@@ -21,8 +21,19 @@
  * what ends never changes a place that names another; no allocator is released that a binding pins, twice, or after its context,
  * or while its device is lost and nobody has confirmed that it is gone.
  *
- * Broken on purpose, each refuted: RESTORE_UNCHECKED, RESTORE_ONCE_CHECKED, DROP_BEFORE_END, PINS_FIRST, TOUCH_NEWER, DROP_ANY, WITHOUT_RECHECK, FILL_WITHOUT_RECHECK,
- * LOOK_BEFORE_PIN, CLEAR_ALWAYS, RESTORE_TERMINATED, REMOVE_UNCONFIRMED.
+ * Broken on purpose, each refuted by the assertion that is named beside it:
+ *   RESTORE_UNCHECKED: init: place == NONE || life[place] == ACTIVE
+ *   RESTORE_ONCE_CHECKED: init: place == NONE || life[place] == ACTIVE
+ *   DROP_BEFORE_END: init: place == NONE || life[place] == ACTIVE
+ *   PINS_FIRST: remover: context && !bound[m] && life[m] != LOST
+ *   TOUCH_NEWER: init: scene != 2 || last != 2 || place == 2
+ *   DROP_ANY: drop: was == NONE || was == m
+ *   WITHOUT_RECHECK: init: place == NONE || life[place] == ACTIVE
+ *   FILL_WITHOUT_RECHECK: init: place == NONE || life[place] == ACTIVE
+ *   LOOK_BEFORE_PIN: binder: life[m] != REMOVED
+ *   CLEAR_ALWAYS: init: scene != 1 || !withdrew || place == 0
+ *   RESTORE_TERMINATED: init: place == NONE || life[place] == ACTIVE
+ *   REMOVE_UNCONFIRMED: remover: context && !bound[m] && life[m] != LOST
  */
 #define MECHANISMS 4
 #define NONE 255

@@ -8,7 +8,10 @@
  *
  * Property: the plugin is asked to release each allocation at most once; an old handle never releases the newer allocation in the same slot.
  *
- * Broken on purpose, each refuted: STORE_INSTEAD_OF_SWAP, SAME_GENERATION, FREE_BEFORE_CALL.
+ * Broken on purpose, each refuted by the assertion that is named beside it:
+ *   STORE_INSTEAD_OF_SWAP: releaser: which == handle_generation
+ *   SAME_GENERATION: releaser: which == handle_generation
+ *   FREE_BEFORE_CALL: releaser: owner == which
  */
 mtype = { FREE, ALLOCATING, LIVE, RELEASING };
 mtype state = LIVE;

@@ -12,7 +12,11 @@
  *
  * Property: no call is in the plugin when or after its release is called.
  *
- * Broken on purpose, each refuted: WITHOUT_BARRIER, BARRIER_BEFORE_SHUT, ONE_STRIPE_ONLY, LOOK_BEFORE_COUNT.
+ * Broken on purpose, each refuted by the assertion that is named beside it:
+ *   WITHOUT_BARRIER: caller: !released
+ *   BARRIER_BEFORE_SHUT: caller: !released
+ *   ONE_STRIPE_ONLY: closer: !in_plugin[0] && !in_plugin[1]
+ *   LOOK_BEFORE_COUNT: caller: !released
  */
 #define CALLERS 2
 

@@ -17,7 +17,13 @@
  *
  * Property: a dropped binding ends once, when nobody uses it and its drop is through; behind the drop no allocation of it is anybody's.
  *
- * Broken on purpose, each refuted: DROP_WITHOUT_BARRIER, SUM_WITHOUT_BARRIER, WITHOUT_SECOND_LOOK, LOOK_BEFORE_COUNT, OWN_PART_ONLY, DROP_WITHOUT_USE.
+ * Broken on purpose, each refuted by the assertion that is named beside it:
+ *   DROP_WITHOUT_BARRIER: releaser: !through
+ *   SUM_WITHOUT_BARRIER: init: word == ENDED
+ *   WITHOUT_SECOND_LOOK: releaser: !through
+ *   LOOK_BEFORE_COUNT: end_dropped: uses == 0 && through
+ *   OWN_PART_ONLY: end_dropped: uses == 0 && through
+ *   DROP_WITHOUT_USE: end_dropped: uses == 0 && through
  */
 #define MAKER 0
 #define RELEASER 1

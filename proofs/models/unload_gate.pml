@@ -8,7 +8,14 @@
  * Property: no host call and no thread of the plugin runs plugin code once the module is unmapped; it is unmapped at most once.
  * Assumed: the plugin's report counts its own threads truly (SOUNDNESS.md: a host cannot check it).
  *
- * Broken on purpose, each refuted: LOOK_BEFORE_COUNT, COUNT_BEFORE_SHUT, ASK_BEFORE_COUNT, ALLOCATORS_FIRST, NO_HOST_HALF, NO_PLUGIN_HALF, NO_CLAIM.
+ * Broken on purpose, each refuted by the assertion that is named beside it:
+ *   LOOK_BEFORE_COUNT: caller: mapped
+ *   COUNT_BEFORE_SHUT: caller: mapped
+ *   ASK_BEFORE_COUNT: plugin_thread: mapped
+ *   ALLOCATORS_FIRST: allocator_user: mapped
+ *   NO_HOST_HALF: caller: mapped
+ *   NO_PLUGIN_HALF: plugin_thread: mapped
+ *   NO_CLAIM: unloader: mapped
  */
 mtype = { READY, UNLOADING, GONE };
 mtype state = READY;
