@@ -60,7 +60,8 @@ def judge_sources(root, all_targets, targets, only):
     files = gate_static.core_files(root)
     functions = gate_static.core_functions(files)
     ledger = gate_static.load_ledger(root)
-    problems = (gate_static.check_table(all_targets, functions) + gate_loads.check(root, files, functions)
+    problems = (gate_static.check_table(all_targets, functions) + gate_static.check_shapes(files)
+                + gate_loads.check(root, files, functions)
                 + gate_static.check_ledger(files, functions, ledger))
     if only:
         names = {name for target in targets for name in target["names"]}

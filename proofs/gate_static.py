@@ -82,6 +82,20 @@ def check_table(targets, functions):
     return problems
 
 
+def check_shapes(files):
+    """Behaviours say that they are complete and disjoint, and a loop what makes it end: a dropped line would only cost goals."""
+    problems = []
+    for path, text in files.items():
+        for body, line, _ in gate_source.annotations(text):
+            clauses = gate_source.clauses(body)
+            has = lambda head: any(clause.startswith(head) for clause in clauses)
+            problems += [f"behaviours that are not said to be {kind}: {path}:{line}" for kind in ("complete", "disjoint")
+                         if has("behavior ") and not has(f"{kind} behaviors")]
+            if has("loop ") and not has("loop variant"):
+                problems.append(f"loop without a variant: {path}:{line}")
+    return problems
+
+
 def covers(entry, function, label, clause):
     return (entry["kind"] == "requires" and entry["label"] == label and clause in entry["clauses"]
             and any(fnmatch.fnmatch(function or "", pattern) for pattern in entry.get("functions", ["*"])))

@@ -205,6 +205,21 @@ CHANGED = (
           options=("--static",)), table_without_claim),
 )
 
+def with_annotation(text):
+    """A change that adds an annotation to the core."""
+    def change(folder):
+        with open(f"{folder}/abi/src/unit.c", "a", encoding="utf-8") as unit:
+            unit.write(f"/*@ {text} */\n")
+    return change
+
+
+TWO = "behavior one: assumes first: \\true; behavior two: assumes second: \\false; "
+CHANGED += tuple(
+    (case(name, TWICE, expected, fixture="sound", options=("--static",)), with_annotation(text)) for name, expected, text in (
+        ("not_complete", "behaviours that are not said to be complete", TWO + "disjoint behaviors;"),
+        ("not_disjoint", "behaviours that are not said to be disjoint", TWO + "complete behaviors;"),
+        ("without_variant", "loop without a variant", "loop invariant kept: 0 <= 1; loop assigns number;"),
+    ))
 CHANGED += tuple(test_gate_forms.rows(case))
 
 

@@ -24,6 +24,8 @@ import report_sources  # noqa: E402
 from objects import sift  # noqa: E402
 from tree import Tree, freeze  # noqa: E402
 
+STARTED = time.monotonic()
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 LAYERS = ("contract", "proof", "unit")
@@ -313,6 +315,7 @@ def finish(args, results, problems, keep):
         if r.asked == list(LAYERS) and list(r.kills) == ["unit"]:
             say(f"noticed by the unit tests alone: {r.mutant.id}: {r.kills['unit']['test']}")
     say(f"noticed first by: {by_layer(results)}")
+    say(f"in {time.monotonic() - STARTED:.0f} s")
     say(f"mutants: {killed}/{len(results)} killed, {excused} justified")
     return 1 if problems else 0
 
