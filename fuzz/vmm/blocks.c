@@ -163,7 +163,7 @@ static int is_sound(const vm_frame *f, uint32_t how, NxmemAllocRequest *r, uint3
   }
   if (how >= 1 && how <= 3) return 0;
   if (r->bytes == 0 || r->align == 0 || (r->align & (r->align - 1u)) != 0) return 0;
-  if (r->bytes + (r->align - 1u) < r->bytes && r->bytes + (r->align - 1u) != 0) return 0;
+  if (r->bytes + (r->align - 1u) < r->bytes) return 0;
   for (uint64_t i = 0; f->whole && i < r->committed_range_count; i++) {
     const NxmemByteRange range = r->committed_ranges[i];
     if (range.bytes == 0 || range.offset > r->bytes || range.bytes > r->bytes - range.offset) return 0;
