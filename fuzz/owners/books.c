@@ -123,6 +123,7 @@ void own_keep_answer(const life_frame *f, uint8_t charge, uint8_t to) {
   if (kept != c) *kept = *c;
   kept->busy = busy;
   kept->stepwise = 0;
+  kept->handle = 0; /* nobody can name it */
   kept->held = there;
   kept->block = OWN_NOBODY;
   kept->stage = OWN_CHARGE_KEPT;

@@ -94,6 +94,15 @@ def managed():
     yield "authority_goes", s.do("reserve", {"a": ONE}, nested("authority", c=1), x=63, c=6)
     s = Script().bound().do("limit", x=10).do("pressure")
     yield "authority_goes_at_once", s.do("charge", {"a": ONE}, nested("authority", c=1), x=63, c=6)
+    # The process limit refuses: holders are asked for the other authority of the tier as well; for one with a slice only where the asker has one.
+    for first, second in ((), (1,)), ((0, 1), ()):
+        s = Script().do("member", a=1, b=1).do("authority", b=1).bound().do("limit", x=200)
+        for b in first:
+            s.do("delegate", b=b, x=80)
+        s.do("charge", {}, x=63, c=6).do("pressure").do("limit", x=70).do("charge", {}, {}, {}, b=1, x=15, c=6)
+        for b in second:
+            s.do("delegate", b=b, x=1)
+        yield f"others_of_the_tier_{len(first)}", s.do("charge", {}, {}, {}, b=1, x=15, c=6)
     # A holder that nobody has a reason to ask.
     yield "holder_and_room", Script().bound().do("pressure").do("reserve", x=63, c=6).do("rollback")
     yield "reclaim", Script().bound().do("pressure").do("charge", {}, x=63, c=6).do("reclaim", {"d": 4}, x=9)
