@@ -102,9 +102,29 @@ nxmem_axes own_more(const nxmem_axes *answered, const nxmem_axes *held) {
   return more;
 }
 
+/* As much of it as its tier can still count. */
+static void clamp_to_tier(const own_charge *c, nxmem_axes *there) {
+  const uint32_t tier = own.managers[c->manager].accounts[c->authority].tier;
+  for (int shares = 0; shares < 2; shares++) {
+    const nxmem_axes sum = own_tier_used(c->manager, tier, shares);
+    for (uint32_t i = 0; i < 3; i++)
+      if (axis_of(there, i) > left(axis_of(&sum, i), LIFE_TOTAL_MAX))
+        *own_axis(there, i) = left(axis_of(&sum, i), LIFE_TOTAL_MAX);
+  }
+}
+
+/* What it takes is there, whatever the limits say. */
+static void take_answered(own_charge *c) {
+  nxmem_axes more = own_more(&c->answered, &c->held);
+  for (uint32_t i = 0; i < 3; i++)
+    if (axis_of(&c->held, i) > axis_of(&c->answered, i)) *own_axis(&c->held, i) = axis_of(&c->answered, i);
+  clamp_to_tier(c, &more);
+  for (uint32_t i = 0; i < 3; i++) *own_axis(&c->held, i) += axis_of(&more, i);
+}
+
 void own_charge_ended(uint8_t charge, int kept) {
   own_charge *c = &own.charges[charge];
-  if (kept && c->stage != OWN_PUBLISHED) c->held = c->answered;
+  if (kept && c->stage != OWN_PUBLISHED) take_answered(c);
   c->stage = kept ? OWN_CHARGE_KEPT : OWN_SETTLED;
 }
 
@@ -115,6 +135,7 @@ void own_keep_answer(const life_frame *f, uint8_t charge, uint8_t to) {
   const int busy = c->busy && kept == c;
   nxmem_axes there = c->held;
   if (there.physical < c->bytes) there.physical = c->bytes;
+  clamp_to_tier(c, &there);
   c->left++;
   c->keeping = f->handing_back && f->unchanged ? NXMEM_KEPT_ALLOCATOR_REFUSED : NXMEM_KEPT_PARTIAL_RELEASE;
   if (now == OWN_LOST) c->keeping = NXMEM_KEPT_DEVICE_LOST;
@@ -127,8 +148,6 @@ void own_keep_answer(const life_frame *f, uint8_t charge, uint8_t to) {
   kept->held = there;
   kept->block = OWN_NOBODY;
   kept->stage = OWN_CHARGE_KEPT;
-  for (int shares = 0; shares < 2; shares++)
-    (void)own_tier_used(c->manager, own.managers[c->manager].accounts[c->authority].tier, shares);
 }
 
 void own_forget_answers(uint64_t mechanism) {
