@@ -242,7 +242,9 @@ void own_op_reclaim(const life_record *op) {
   const int asks = authority != OWN_NOBODY && !own.asking.on;
   if (asks) own_begin_asking(0, authority, &wanted, NXMEM_REASON_NONE);
   a->callbacks_running++;
+  it.module.inside += (uint64_t)!refused; /* its caller, while holders are asked */
   const NxmemStatus status = a->callbacks->request_reclaim(a->context, &request, &reclaimed);
+  it.module.inside -= (uint64_t)!refused;
   a->callbacks_running--;
   life_settle_share(a);
   if (asks) expected = own_end_asking();
