@@ -96,9 +96,11 @@ def at_load_by_address():
 
 
 def ours_are_silent():
-    """The engine of hostvmm has a destructor of its own."""
-    assert not names(one("--static", plugin("minimal"))) & {"constructor", "destructor"}
-    assert "constructor" not in names(one("--static", plugin("hostvmm")))
+    """The engine of hostvmm has a destructor of its own. What a sanitizer puts into a module is told like anybody's."""
+    minimal, hostvmm = one("--static", plugin("minimal")), one("--static", plugin("hostvmm"))
+    instrumented = any(name.startswith("__asan_") for name in minimal["facts"]["imports"])
+    equal(names(minimal) & {"constructor", "destructor"}, {"constructor", "destructor"} if instrumented else set())
+    equal("constructor" in names(hostvmm), instrumented)
 
 
 # ---- Patched files
