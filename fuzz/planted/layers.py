@@ -188,7 +188,7 @@ class Contract:
 # ---- Tests ------------------------------------------------------------------------------------------------------------
 
 # Which tests look at a folder.
-LOOKED_AT = {"abi/src/": ("core_", "host_"), "host/src/": ("host_",), "host/cli/": ("cli_",), "host/policy/": ("policy_",), "plugins/vmm/": ("vmm_", "cuda_")}
+LOOKED_AT = {"abi/src/": ("core_", "host_"), "host/src/": ("host_", "registry_", "manager_"), "host/cli/": ("cli_",), "host/policy/": ("policy_",), "plugins/vmm/": ("vmm_", "cuda_")}
 SLOW_SECONDS = 200  # a test that may take longer comes last
 
 
