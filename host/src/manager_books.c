@@ -131,10 +131,13 @@ static nxmem_verdict take_exactly(nx_manager *m, nx_account *account, uint32_t s
                                   nxmem_axes *short_out) {
   nx_part_books *part = &account->parts[stripe];
   nx_books_gather(m);
-  const nxmem_quota quota = nx_books_quota(m, account->authority);
   const nxmem_verdict v = draw(m, account, part, ask);
-  if (v.reason != NXMEM_REASON_NONE) nx_pressure_shortage(&quota, ask, short_out);
-  if (v.reason == NXMEM_REASON_NONE && !take_from_room(m, part, ask)) count_bugs(m, 1u);
+  if (v.reason != NXMEM_REASON_NONE) { /* nothing has changed: the quota is the one that was judged */
+    const nxmem_quota quota = nx_books_quota(m, account->authority);
+    nx_pressure_shortage(&quota, ask, short_out);
+    return v;
+  }
+  if (!take_from_room(m, part, ask)) count_bugs(m, 1u);
   return v;
 }
 

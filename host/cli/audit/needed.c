@@ -79,10 +79,15 @@ static void free_library(loaded *one) {
   free(one);
 }
 
-/* Looked for before, or the name that a loaded library gives itself: the loader loads it once. */
-static int is_asked(const tree *all, const char *name) {
+static int was_asked(const tree *all, const char *name) {
   for (size_t i = 0; i < all->asked.count; i++)
     if (!strcmp(all->asked.items[i], name)) return 1;
+  return 0;
+}
+
+/* Looked for before, or the name that a loaded library gives itself: the loader loads it once. */
+static int is_asked(const tree *all, const char *name) {
+  if (was_asked(all, name)) return 1;
   for (size_t i = 0; i < all->count; i++)
     if (all->items[i]->soname && !strcmp(all->items[i]->soname, name)) return 1;
   return 0;
@@ -217,12 +222,8 @@ static void judge_parts(tree *all, const char *what, const char *list) {
 static json_t *judge_own(tree *all) {
   const nx_audit_strings *needed = &all->facts->needed;
   json_t *rows = nx_audit_array();
-  for (size_t i = 0; i < needed->count && i < NEEDED_MAX; i++) {
-    int repeated = 0;
-    for (size_t j = 0; j < all->asked.count && !repeated; j++)
-      repeated = !strcmp(all->asked.items[j], needed->items[i]);
-    if (!repeated) nx_audit_append(rows, judge_one(all, all->items[0], needed->items[i]));
-  }
+  for (size_t i = 0; i < needed->count && i < NEEDED_MAX; i++)
+    if (!was_asked(all, needed->items[i])) nx_audit_append(rows, judge_one(all, all->items[0], needed->items[i]));
   if (needed->count > NEEDED_MAX)
     nx_audit_add(all->findings, NX_AUDIT_MANY_DEPENDENCIES, "it names %zu, of which %d were looked for", needed->count,
                  NEEDED_MAX);
