@@ -202,6 +202,11 @@ void nx_books_gather(nx_manager *manager);
 /* Is anything above a limit? Then no part keeps room. [all locks] */
 void nx_books_tighten(nx_manager *manager);
 
+/* Books that contradict themselves: counted, for the snapshot to say. */
+static inline void nx_books_bugs(nx_manager *manager, uint32_t bugs) {
+  if (bugs != 0) nx_add(&manager->bugs, bugs);
+}
+
 /* What is reserved becomes room. [its stripe's lock] */
 void nx_books_unreserve(nx_charging *charging);
 

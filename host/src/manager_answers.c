@@ -8,12 +8,8 @@
 #include "nxmem/handle.h"
 #include "nxmem/quota.h"
 
-static void count_bug(nx_manager *m, uint32_t bugs) {
-  if (bugs != 0) nx_add(&m->bugs, bugs);
-}
-
 static void add(nx_manager *m, nxmem_axes *total, const nxmem_axes *part) {
-  count_bug(m, nxmem_axes_add(total, part) ? 0u : 1u);
+  nx_books_bugs(m, nxmem_axes_add(total, part) ? 0u : 1u);
 }
 
 nxmem_axes nx_charge_keep_answer(nx_charging *k, uint64_t bytes, int cancel) {
@@ -38,7 +34,7 @@ nxmem_axes nx_charge_keep_answer(nx_charging *k, uint64_t bytes, int cancel) {
 /* All locks are held. */
 static void forget(nx_manager *m, nx_account *account) {
   nx_books_gather(m);
-  count_bug(m, nxmem_axes_refund(&account->quarantined, &account->answers));
+  nx_books_bugs(m, nxmem_axes_refund(&account->quarantined, &account->answers));
   account->quarantined_count -= account->answers_count;
   nx_books_shrink(m, account, &account->answers);
   account->answers = (nxmem_axes){0, 0, 0};

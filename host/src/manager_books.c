@@ -11,19 +11,15 @@
 
 /* ---- What is taken ----------------------------------------------------------------------------------------------- */
 
-static void count_bugs(nx_manager *m, uint32_t bugs) {
-  if (bugs != 0) nx_add(&m->bugs, bugs);
-}
-
 /* A part of the sum that does not fit is a bug of the books, and adopted as far as it goes. */
 static void add(nx_manager *m, nxmem_axes *total, const nxmem_axes *part) {
   if (nxmem_axes_add(total, part)) return;
-  count_bugs(m, 1u);
+  nx_books_bugs(m, 1u);
   nxmem_axes_adopt(total, part);
 }
 
 static void subtract(nx_manager *m, nxmem_axes *total, const nxmem_axes *part) {
-  count_bugs(m, nxmem_axes_refund(total, part));
+  nx_books_bugs(m, nxmem_axes_refund(total, part));
 }
 
 nxmem_quota nx_books_quota(nx_manager *m, uint32_t authority) {
@@ -122,7 +118,7 @@ static nxmem_verdict take(nx_manager *m, nx_account *account, uint32_t stripe, c
   nx_lock(&m->bank);
   const nxmem_verdict v = draw(m, account, part, ask);
   nx_unlock(&m->bank);
-  if (v.reason == NXMEM_REASON_NONE && !take_from_room(m, part, ask)) count_bugs(m, 1u);
+  if (v.reason == NXMEM_REASON_NONE && !take_from_room(m, part, ask)) nx_books_bugs(m, 1u);
   return v;
 }
 
@@ -137,7 +133,7 @@ static nxmem_verdict take_exactly(nx_manager *m, nx_account *account, uint32_t s
     nx_pressure_shortage(&quota, ask, short_out);
     return v;
   }
-  if (!take_from_room(m, part, ask)) count_bugs(m, 1u);
+  if (!take_from_room(m, part, ask)) nx_books_bugs(m, 1u);
   return v;
 }
 

@@ -11,12 +11,8 @@
 #include "nxmem/handle.h"
 #include "nxmem/quota.h"
 
-static void bug(nx_manager *m, uint32_t bugs) {
-  if (bugs != 0) nx_add(&m->bugs, bugs);
-}
-
 static void add(nx_manager *m, nxmem_axes *total, const nxmem_axes *part) {
-  bug(m, nxmem_axes_add(total, part) ? 0u : 1u);
+  nx_books_bugs(m, nxmem_axes_add(total, part) ? 0u : 1u);
 }
 
 /* used = taken - room; live = used - reserved - quarantined. */
@@ -33,10 +29,10 @@ static nxmem_figures figures_of(nx_manager *m, nx_account *account, nxmem_axes *
     f.live_count += part->live - apart;
   }
   f.used = account->taken;
-  bug(m, nxmem_axes_refund(&f.used, &room));
+  nx_books_bugs(m, nxmem_axes_refund(&f.used, &room));
   f.live = f.used;
-  bug(m, nxmem_axes_refund(&f.live, &f.reserved));
-  bug(m, nxmem_axes_refund(&f.live, &f.quarantined));
+  nx_books_bugs(m, nxmem_axes_refund(&f.live, &f.reserved));
+  nx_books_bugs(m, nxmem_axes_refund(&f.live, &f.quarantined));
   add(m, ahead, &room);
   return f;
 }
@@ -100,7 +96,7 @@ static void check_authority(nx_manager *m, const nx_authority_books *a, const nx
   nxmem_axes taken = f->figures.used;
   add(m, &taken, &f->ahead);
   if (taken.charged != a->taken.charged || taken.physical != a->taken.physical || taken.mapped != a->taken.mapped)
-    bug(m, 1u);
+    nx_books_bugs(m, 1u);
 }
 
 static void total(listing *l) {
