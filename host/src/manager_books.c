@@ -131,9 +131,8 @@ static nxmem_verdict take_exactly(nx_manager *m, nx_account *account, uint32_t s
   if (v.reason != NXMEM_REASON_NONE) { /* nothing has changed: the quota is the one that was judged */
     const nxmem_quota quota = nx_books_quota(m, account->authority);
     nx_pressure_shortage(&quota, ask, short_out);
-    return v;
   }
-  if (!take_from_room(m, part, ask)) nx_books_bugs(m, 1u);
+  if (v.reason == NXMEM_REASON_NONE && !take_from_room(m, part, ask)) nx_books_bugs(m, 1u);
   return v;
 }
 
